@@ -12,14 +12,7 @@ from .backends.files import settle_beside
 from .backends.renames import rename_rows
 from .backends.shards import parse_size
 from .capturing import capture_or_name
-from .extending import (
-    add_emitter,
-    add_lowering,
-    add_operator,
-    further_passes,
-    load_extension,
-    parse_pass,
-)
+from .extending import add_emitter, add_lowering, add_operator, further_passes, load_extension, parse_pass
 from .frontends import Inputs, InputSpec, read, read_tree
 from .frontends.input_files import read_array, read_arrays
 from .frontends.inputs import by_input_name
@@ -47,6 +40,7 @@ from .writing import (
     target_names,
     target_of,
     target_passes,
+    target_takes,
 )
 
 if TYPE_CHECKING:
@@ -147,6 +141,7 @@ __all__ = [
     "target_names",
     "target_of",
     "target_passes",
+    "target_takes",
     "unique_names",
     "verify",
     "write_page",

@@ -18,6 +18,7 @@ from .backends import (
     passes_of,
     require_fitting,
     stubs_of,
+    takes_option,
     write,
 )
 from .backends.files import settle, staged
@@ -375,6 +376,11 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
 def target_names() -> list[str]:
     """What a graph can be written as."""
     return list(TARGETS)
+
+
+def target_takes(name: str, option: str) -> bool:
+    """Whether a target takes an option of `rewrite`, by its name with underscores."""
+    return takes_option(name, option)
 
 
 def target_of(path: str | Path, to: str | None = None) -> str:

@@ -155,6 +155,24 @@ def find_target(name: str) -> Target:
     return TARGETS[name]
 
 
+_WITH_TESTS = ("emit_tests", "recipe")
+"""Options of what is written beside the source of a target that has tests."""
+
+
+def takes_option(name: str, option: str) -> bool:
+    """Whether a target takes an option of writing; every target takes those that no backend's `write` has.
+
+    Args:
+        name: name of the target.
+        option: as `write`, or what writes tests and recipes beside its files, calls it.
+    """
+    target = find_target(name)
+    if option in _WITH_TESTS:
+        return target.writes_tests
+    having = [each.name for each in TARGETS.values() if option in signature(each.load().write).parameters]
+    return not having or name in having
+
+
 def passes_of(name: str, options: Mapping[str, object] = MappingProxyType({})) -> Sequence[Pass]:
     """Return a backend's own passes, in order.
 

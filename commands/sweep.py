@@ -110,7 +110,8 @@ def sweep(
 
     SUITE is a TOML file of tables [[models]]: `model` as on the command line, or a list, or with a * in its
     file or name; `to` lists targets; `check`, `seconds` and `memory` (16 GiB) say what is done and allowed;
-    `group` names a row of the totals; other keys are options of check and rewrite. Keys at the top are for
+    `group` names a row of the totals; `tolerance` bounds how far apart outputs may be, relative, besides what
+    rewrite measures; other keys are options of check and rewrite. Keys at the top are for
     all. A table may name functions instead: `cases` gives cases and `judge` judges them, `batch` of them in a
     process. A sweep that was ended goes on where it was when it is run again. RUNS THE CODE of models that
     are named as on the command line, and of judges.
@@ -203,13 +204,14 @@ def _targets() -> list[str]:
     return list(api.target_names())
 
 
-def _spell(command: str, key: str, value: object) -> Sequence[str]:
-    """The arguments that say an option of a suite; none where only the other command has it.
+def _spell(step: str, key: str, value: object) -> Sequence[str]:
+    """The arguments that say an option of a suite; none where only another command or target takes it.
 
     Raises:
         LookupError: with the names of all options, for a key that is none.
         TypeError: with what was expected, for a value of another kind.
     """
+    from .. import api
     from .check import check
     from .rewrite import rewrite
 
@@ -217,8 +219,8 @@ def _spell(command: str, key: str, value: object) -> Sequence[str]:
     known = {name for each in commands.values() for name in long_names(each)}.difference(_DECIDED)
     if key not in known:
         raise LookupError(*sorted(known))
-    option = option_of(commands[command], key)
-    if option is None:
+    option = option_of(commands["check" if step == "check" else "rewrite"], key)
+    if option is None or (step != "check" and not api.target_takes(step, str(option.name))):
         return []
     if isinstance(value, dict):
         value = [f"{name}={_plain(each)}" for name, each in value.items()]

@@ -47,6 +47,7 @@ class Case:
         group: row of the table of totals; empty for none.
         batch: how many cases one process judges, one after the other.
         process: cases of other words never share one.
+        tolerance: how far apart, relative, an output may be that is equal otherwise; 0 for no such bound.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Case:
     group: str = ""
     batch: int = 1
     process: str = ""
+    tolerance: float = 0.0
 
     @property
     def title(self) -> str:

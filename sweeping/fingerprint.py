@@ -51,6 +51,8 @@ def fingerprint(case: Case) -> str:
     said = [case.step, case.model, case.arguments]
     if case.judge:
         said += [case.judge, case.given]
+    if case.tolerance:
+        said.append(case.tolerance)
     return _digest(environment(), json.dumps(said), *sorted(named))
 
 

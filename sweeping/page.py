@@ -9,18 +9,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..ir.outside.display import printable
+from .case import Row
 from .comparing import HEADINGS, NUMBERS, Compared, cells_of
 from .history import Past
-from .totals import totals, totals_of_history
+from .totals import ALL, totals, totals_of_history
 from .trends import trend_in_svg
 
 _WHY, _VERDICT = HEADINGS.index("why"), HEADINGS.index("verdict")
 
 
-def page(compared: Sequence[Compared], title: str, line: str, history: Sequence[Past]) -> str:
+def page(
+    rows: Sequence[Row], compared: Sequence[Compared], title: str, line: str, history: Sequence[Past]
+) -> str:
     """Return the page.
 
     Args:
+        rows: every case that there is, in the order of the suite.
         compared: every case, in the order in which it shall stand.
         title: heading.
         line: the summary.
@@ -32,7 +36,6 @@ def page(compared: Sequence[Compared], title: str, line: str, history: Sequence[
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     name = _text(title)
-    rows = [each.row for each in compared if each.change != "gone"]
     counts = _table("Totals", *totals(rows))
     if len(history) > 1:
         counts += _table("The last sweeps", *totals_of_history(history))
@@ -54,7 +57,12 @@ def page(compared: Sequence[Compared], title: str, line: str, history: Sequence[
 def _table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Return a small table whose cells are counts."""
     heads = "".join(f"<th>{_text(each)}</th>" for each in headings)
-    rows = "\n".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    rows = "\n".join(
+        f'<tr class="{"all" if line[0] == ALL and len(lines) > 1 else ""}">'
+        + "".join(f"<td>{_text(cell)}</td>" for cell in line)
+        + "</tr>"
+        for line in lines
+    )
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>\n{rows}\n</tbody></table>"
     return f'<section><h2>{_text(title)}</h2>\n<div class="some" tabindex="0">{table}</div></section>'
 

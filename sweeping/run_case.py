@@ -136,10 +136,27 @@ def _judge(case: Case, status: int | None, document: dict[str, Any], complained:
     if case.step == "check":
         return _judge_findings(document)
     if verified:
-        return str(verified["verdict"]), str(verified["summary"]), code
+        return *_hold_to(case.tolerance, verified), code
     if status == 1:
         return "different", str(error.get("message") or last), code
     return "unproven", "not compared with the source", ""
+
+
+def _hold_to(tolerance: float, verified: dict[str, Any]) -> tuple[str, str]:
+    """Return (verdict, detail) of a comparison, which a suite's own tolerance can only make worse."""
+    verdict, summary = str(verified["verdict"]), str(verified["summary"])
+    if verdict != "equal" or not tolerance:
+        return verdict, summary
+    rows = cast("list[dict[str, Any]]", verified["outputs"])
+    apart = {  # numbers are texts where they are infinite; beyond its own bound rounding decides a row
+        f"{row['name']} at {row['case']}": float(row["max_rel"])
+        for row in rows
+        if row["max_rel"] is not None and float(row["max_abs"]) <= float(row["tolerance"])
+    }
+    worst = max(apart, key=apart.__getitem__, default="")
+    if not worst or apart[worst] <= tolerance:
+        return verdict, summary
+    return "different", f"{worst}: {apart[worst]:.2g} relative apart, the suite's tolerance is {tolerance:g}"
 
 
 def _judge_findings(document: dict[str, Any]) -> tuple[str, str, str]:

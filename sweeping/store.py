@@ -91,14 +91,17 @@ class Store:
         Returns:
             The row, with the URL of what was kept, or with why nothing could be kept.
         """
+        place, attempt = self._place(row.key), secrets.token_hex(6)
         try:
-            return self._put(row, output, opened or {})
+            return self._put(row, output, opened or {}, place, attempt)
         except Exception as error:  # each file system raises its own, and the verdict stays true
+            for half in (f"output-{attempt}", f"row-{attempt}.json"):  # a full disk needs the room
+                with contextlib.suppress(Exception):
+                    self._files.rm(f"{place}/{half}", recursive=True)
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             return replace(row, unkept=why)
 
-    def _put(self, row: Row, output: Path | None, opened: Opened) -> Row:
-        place, attempt = self._place(row.key), secrets.token_hex(6)
+    def _put(self, row: Row, output: Path | None, opened: Opened, place: str, attempt: str) -> Row:
         self._make_folder(place)
         if output is not None and any(output.iterdir()):
             self._files.put(f"{output}/", f"{place}/output-{attempt}/", recursive=True)

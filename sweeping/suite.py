@@ -7,22 +7,23 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from ..ir import UsageError
 from ..ir.outside.names import near_names
 from .case import Case
-from .named import expanded, generated_cases
+from .named import Imported, expanded, generated_cases
 
 Spell = Callable[[str, str, object], "Sequence[str]"]
-"""(command, key, value) -> the arguments that say so, none where only another command has the option.
+"""(step, key, value) -> the arguments that say so, none where only another step takes the option.
 
 It raises LookupError with the names of all options for a key that is none, TypeError for a wrong value.
 """
 
 _SECONDS, _GIB = 600.0, 16.0
-_OWN = ("to", "check", "seconds", "memory", "group")
+_OWN = ("to", "check", "seconds", "memory", "group", "tolerance")
 _OF_JUDGES = ("cases", "model", "to", "judge", "batch", "seconds", "memory")
 _BATCH = 1000
 _MEMORY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(MiB|MB|GiB|GB|M|G)?\s*\Z", re.IGNORECASE)
@@ -35,7 +36,7 @@ def read_suite(path: Path, targets: Sequence[str], spell: Spell) -> list[Case]:
     Args:
         path: the TOML file; what it names is found from its folder.
         targets: the targets that there are.
-        spell: how a command says an option.
+        spell: how the command of a step says an option.
 
     Raises:
         UsageError: for a file, key, value or pattern that is not right.
@@ -54,17 +55,23 @@ def read_suite(path: Path, targets: Sequence[str], spell: Spell) -> list[Case]:
             hint='[[models]]\nmodel = "nets/*.py:Net"\ninput = "2x3x224x224"\nto = ["onnx"]',
         )
     tables = cast("list[dict[str, Any]]", models)
-    cases: list[Case] = []
+    cases: list[tuple[Case, str]] = []
+    imported: Imported = {}
     if tables and all(map(_has_judge, tables)):  # else keys at the top may be the other tables'
         _require_keys_of_judges(document, str(path))
     for number, entry in enumerate(tables, 1):
         place = f"{path}: [[models]] number {number}"
         folder = path.absolute().parent
-        if _has_judge(entry):
-            cases += _judged_cases(entry, document, folder, place)
+        judged = _has_judge(entry)
+        named = "model" in entry or not judged
+        models = _models(entry.pop("model", None), folder, place, imported) if named else None
+        if judged:
+            cases += ((case, "") for case in _judged_cases(entry, models, document, folder, place))
         else:
             places = {key: place if key in entry else str(path) for key in (*document, *entry)}
-            cases += _cases({**document, **entry}, document, folder, places, place, targets, spell)
+            cases += _cases(
+                {**document, **entry}, models or [], document, folder, places, place, targets, spell
+            )
     if not cases:
         raise UsageError("E001", "expected a case, got none", place=str(path))
     return _told_apart(cases)
@@ -92,7 +99,11 @@ def _meant(key: str, known: Sequence[str]) -> str:
 
 
 def _judged_cases(
-    entry: Mapping[str, Any], shared: Mapping[str, Any], folder: Path, place: str
+    entry: Mapping[str, Any],
+    models: Sequence[str] | None,
+    shared: Mapping[str, Any],
+    folder: Path,
+    place: str,
 ) -> Iterator[Case]:
     """Yield the cases of a table with a judge: those that a function names, or its models."""
     _require_keys_of_judges(entry, place)
@@ -102,9 +113,8 @@ def _judged_cases(
     batch = both.get("batch", 1)
     if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= _BATCH:
         raise UsageError("E001", f"expected a number up to {_BATCH} as `batch`, got {batch!r}", place=place)
-    if "model" in entry:
+    if models is not None:
         steps = _words(both.get("to"), "to", place)
-        models = _models(entry["model"], folder, place)
         given = [{"name": m, "step": s, "model": m} for m in models for s in steps]
     else:
         given = generated_cases(_function(entry.get("cases"), "cases", folder, place), folder, place)
@@ -112,7 +122,7 @@ def _judged_cases(
         yield Case(
             name=case["name"],
             step=case["step"],
-            model=case["model"] if "model" in entry else "",
+            model=case["model"] if models is not None else "",
             arguments=(),
             folder=str(folder),
             seconds=seconds,
@@ -138,9 +148,11 @@ def _words(given: object, key: str, place: str) -> list[str]:
     return cast("list[str]", found)
 
 
-def _models(given: object, folder: Path, place: str) -> list[str]:
+def _models(given: object, folder: Path, place: str, imported: Imported) -> list[str]:
     """Return the models that a pattern, or a list of them, names."""
-    return [m for pattern in _words(given, "model", place) for m in expanded(pattern, folder, place)]
+    return [
+        m for pattern in _words(given, "model", place) for m in expanded(pattern, folder, place, imported)
+    ]
 
 
 def _function(name: object, key: str, folder: Path, place: str) -> str:
@@ -153,28 +165,34 @@ def _function(name: object, key: str, folder: Path, place: str) -> str:
 
 def _cases(
     entry: dict[str, Any],
+    models: Sequence[str],
     shared: Mapping[str, Any],
     folder: Path,
     places: Mapping[str, str],
     place: str,
     targets: Sequence[str],
     spell: Spell,
-) -> Iterator[Case]:
-    """Yield the cases of one table."""
-    models = _models(entry.pop("model", None), folder, place)
+) -> Iterator[tuple[Case, str]]:
+    """Yield the cases of one table, each with the arguments that the table itself gives."""
     name, group = entry.pop("name", ""), entry.get("group", "")
     if not isinstance(name, str) or not isinstance(group, str):
         raise UsageError("E001", f"expected texts as `name` and `group`, got {[name, group]!r}", place=place)
     steps, (seconds, memory) = _steps(entry, place, targets), _limits(entry, place)
+    tolerance = _tolerance(entry, place)
     options = {key: value for key, value in entry.items() if key not in _OWN}
     for key, value in options.items():
         if isinstance(value, dict) and isinstance(shared.get(key), dict):
             options[key] = {**shared[key], **value}
-    spelled = {step: _spelled(step, options, places, spell) for step in steps}
+    said = _said(steps, options, places, place, spell)
+    arguments = {step: tuple(word for key in options for word in said[key][step]) for step in steps}
+    own = (word for key in options if places[key] == place for words in said[key].values() for word in words)
+    words = " ".join(dict.fromkeys(own))
     for model in models:
         for step in steps:
             title = (f"{name} {model}" if len(models) > 1 else name) if name else model
-            yield Case(title, step, model, spelled[step], str(folder), seconds, memory, group=group)
+            held_to = 0.0 if step == "check" else tolerance
+            case = Case(title, step, model, arguments[step], str(folder), seconds, memory, group=group)
+            yield replace(case, tolerance=held_to), words
 
 
 def _steps(entry: Mapping[str, Any], place: str, targets: Sequence[str]) -> list[str]:
@@ -209,15 +227,30 @@ def _limits(entry: Mapping[str, Any], place: str) -> tuple[float, int]:
     return float(seconds), int(float(found[1]) * _UNIT[(found[2] or "").lower()])
 
 
-def _spelled(
-    step: str, options: Mapping[str, Any], places: Mapping[str, str], spell: Spell
-) -> tuple[str, ...]:
-    """Return the arguments that say a table's options to the command of a step."""
-    command = "check" if step == "check" else "rewrite"
-    arguments: list[str] = []
+def _tolerance(entry: Mapping[str, Any], place: str) -> float:
+    """Return how far apart outputs may be, relative; 0 where a table does not say."""
+    tolerance = entry.get("tolerance", 0.0)
+    if not isinstance(tolerance, (int, float)) or isinstance(tolerance, bool) or not 0 <= tolerance < 1:
+        raise UsageError("E001", f"expected a `tolerance` such as 1e-5, got {tolerance!r}", place=place)
+    return float(tolerance)
+
+
+def _said(
+    steps: Sequence[str], options: Mapping[str, Any], places: Mapping[str, str], place: str, spell: Spell
+) -> dict[str, dict[str, Sequence[str]]]:
+    """Return, of each option of a table, the arguments that say it to the command of each step.
+
+    Args:
+        steps: of the table.
+        options: of the table, and those at the top.
+        places: where each stands.
+        place: where the table stands: its own options are for a step of its own.
+        spell: as in `read_suite`.
+    """
+    found: dict[str, dict[str, Sequence[str]]] = {}
     for key, value in options.items():
         try:
-            arguments += spell(command, key, value)
+            found[key] = {step: spell(step, key, value) for step in steps}
         except LookupError as error:
             raise UsageError(
                 "E001",
@@ -229,25 +262,31 @@ def _spelled(
             raise UsageError(
                 "E001", f"expected {error} as `{key}`, got {value!r}", place=places[key]
             ) from None
-    return tuple(arguments)
+        if places[key] == place and value and not any(found[key].values()):
+            raise UsageError(
+                "E001", f"expected a step that takes `{key}`, got {', '.join(steps)} alone", place=place
+            )
+    return found
 
 
-def _told_apart(cases: list[Case]) -> list[Case]:
-    """Give cases of one name and step their arguments in the name.
+def _told_apart(cases: Sequence[tuple[Case, str]]) -> list[Case]:
+    """Give the cases of a name that several tables have at one step their tables' arguments in it.
+
+    All of them, so that a model has one name at all of its steps.
+
+    Args:
+        cases: each with the arguments that its table gives, those at the top left out.
 
     Raises:
         UsageError: for a case that stands there twice.
     """
-    from dataclasses import replace
-
-    met = Counter((case.name, case.step) for case in cases)
+    met = Counter((case.name, case.step) for case, _ in cases)
+    again = {name for (name, _), count in met.items() if count > 1}
     found = [
-        replace(case, name=f"{case.name} {' '.join(case.arguments)}".strip())
-        if met[case.name, case.step] > 1
-        else case
-        for case in cases
+        replace(case, name=f"{case.name} {words}".strip()) if case.name in again else case
+        for case, words in cases
     ]
-    again = next((key for key, n in Counter((c.name, c.step) for c in found).items() if n > 1), None)
-    if again is not None:
-        raise UsageError("E001", f"expected every case once, got `{again[0]}` with `{again[1]}` twice")
+    twice = next((key for key, n in Counter((c.name, c.step) for c in found).items() if n > 1), None)
+    if twice is not None:
+        raise UsageError("E001", f"expected every case once, got `{twice[0]}` with `{twice[1]}` twice")
     return found

@@ -36,8 +36,8 @@ def write_tables(
     line = summary(rows, compared)
     texts = {
         "rows.jsonl": "".join(json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in rows),
-        "table.md": _markdown(compared, title, line, history),
-        "table.html": page(compared, title, line, history),
+        "table.md": _markdown(rows, compared, title, line, history),
+        "table.html": page(rows, compared, title, line, history),
     }
     return [write_text(folder / name, text) for name, text in texts.items()]
 
@@ -53,8 +53,9 @@ def write_text(path: Path, text: str) -> Path:
         raise
 
 
-def _markdown(compared: Sequence[Compared], title: str, line: str, history: Sequence[Past]) -> str:
-    rows = [each.row for each in compared if each.change != "gone"]
+def _markdown(
+    rows: Sequence[Row], compared: Sequence[Compared], title: str, line: str, history: Sequence[Past]
+) -> str:
     parts = [f"# {_inline(title)}", "", line, "", *_lines(*totals(rows))]
     if len(history) > 1:
         parts += ["", "## The last sweeps", "", *_lines(*totals_of_history(history))]

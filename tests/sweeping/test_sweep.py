@@ -319,6 +319,23 @@ class TestStore:
         assert kept is not None
         assert kept.output in {r.output for r in rows}
 
+    def test_what_a_full_store_took_half_is_removed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        output = tmp_path / "output"
+        output.mkdir()
+        (output / "model.onnx").write_text("1")
+        store = Store(str(tmp_path / "store"))
+
+        def fill(path: str, _: bytes) -> None:
+            Path(path).write_text("{")
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(store._files, "pipe_file", fill)
+        row = store.put(Row("a", "onnx", "equal", key="0123"), output)
+        assert (row.verdict, row.output, row.unkept) == ("equal", "", "No space left on device")
+        assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+
     def test_what_is_kept_can_be_opened(self, tmp_path: Path) -> None:
         suite = write_suite(tmp_path, GOOD + "check = false\n")
         result = invoke("sweep", suite, "-o", tmp_path / "out", "--keep", "--json")

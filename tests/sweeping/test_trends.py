@@ -1,5 +1,6 @@
 """The last sweeps beside this one: in a file, in a few characters, on a page that sorts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,14 @@ def test_what_is_no_history_is_an_error_with_a_line(tmp_path: Path, text: str) -
     path.write_text(text)
     with pytest.raises(UsageError, match=r"history\.jsonl:1"):
         read_history(path)
+
+
+def test_totals_stand_in_the_order_of_the_suite_whatever_got_worse(tmp_path: Path) -> None:
+    worse = [replace(row, verdict="equal") if row.step == "mindspore" else row for row in ROWS]
+    now = [*ROWS[:3], replace(ROWS[3], verdict="refused")]
+    write_tables(tmp_path, now, worse)
+    assert "| group | onnx | mindspore |" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert "<th>onnx</th><th>mindspore</th>" in (tmp_path / "table.html").read_text(encoding="utf-8")
 
 
 def test_tables_have_totals_and_trends_and_reach_for_nothing(tmp_path: Path) -> None:
