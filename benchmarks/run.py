@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(subjects))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--model", action="append", choices=NAMES, help="default: resnet18; may be repeated")
+    parser.add_argument("--library", choices=("torchvision", "timm"), default="", help="one (verified, load)")
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 20000], help="operators (passes)")
     parser.add_argument("--every", type=int, default=1, help="each of so many models (mxnet)")
     parser.add_argument("--gigabytes", type=float, default=0.5, help="weights (memory)")
@@ -53,9 +54,9 @@ def main() -> None:
                     case "export":
                         exporting.run(models, options.repeat, Path(folder))
                     case "verified":
-                        verified.run(options.repeat, Path(folder))
+                        verified.run(options.repeat, Path(folder), options.library)
                     case "load":
-                        verified.run_load(options.repeat)
+                        verified.run_load(options.repeat, options.library)
                     case "cells":
                         cells.run(options.repeat, Path(folder))
                     case "passes":

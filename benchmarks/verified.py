@@ -55,13 +55,14 @@ def _run(command: Sequence[str]) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def models() -> list[str]:
-    """Return the names of the zoo's models that can be made here.
+def models(library: str = "") -> list[str]:
+    """Return the names of the zoo's models that can be made here; of one library, where one is given.
 
     Raises:
         Missing: when there are none.
     """
-    found = [name for name, library in NAMES.items() if importlib.util.find_spec(library)]
+    wanted = {name: of for name, of in NAMES.items() if library in ("", of)}
+    found = [name for name, of in wanted.items() if importlib.util.find_spec(of)]
     if not found:
         raise Missing("the models are torchvision's and timm's, which are not installed")
     return found
@@ -77,19 +78,20 @@ def print_medians(title: str, names: Sequence[str], ratios: dict[str, list[float
         print(f"  {job:60} {statistics.median(found):6.2f} x   ({min(found):.2f} to {max(found):.2f})")
 
 
-def run(repeat: int, folder: Path) -> None:
+def run(repeat: int, folder: Path, library: str = "") -> None:
     """Print a table a model, and the medians."""
     if not importlib.util.find_spec("onnxscript"):
         raise Missing("torch.onnx.export(dynamo=True) needs onnxscript, which is not installed")
     ratios: dict[str, list[float]] = {}
-    for name in models():
+    names = models(library)
+    for name in names:
         times = in_turns(_jobs(name, folder), repeat, warm=False)
         for job, ratio in print_ratios(f"{name} to ONNX", times, keep=False).items():
             ratios.setdefault(job, []).append(ratio)
-    print_medians("a file of ONNX in a process of its own", models(), ratios)
+    print_medians("a file of ONNX in a process of its own", names, ratios)
 
 
-def run_load(repeat: int) -> None:
+def run_load(repeat: int, library: str = "") -> None:
     """Print what reading a torch module takes, against the bare capture that is a part of it."""
     import torch
     import zoo
@@ -97,7 +99,8 @@ def run_load(repeat: int) -> None:
     import regraft
 
     ratios: dict[str, list[float]] = {}
-    for name in models():
+    names = models(library)
+    for name in names:
         model = getattr(zoo, name)()
         example = torch.randn(2, 3, 224, 224)
         shapes = ({0: torch.export.Dim.AUTO},)
@@ -109,7 +112,7 @@ def run_load(repeat: int) -> None:
         }
         for job, ratio in print_ratios(f"load of {name}", in_turns(jobs, repeat), keep=False).items():
             ratios.setdefault(job, []).append(ratio)
-    print_medians("load", models(), ratios)
+    print_medians("load", names, ratios)
 
 
 if __name__ == "__main__":

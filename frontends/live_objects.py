@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
+from operator import is_
 from typing import Any
 
 _CONTAINERS = (dict, OrderedDict, defaultdict, list, set, deque)
@@ -35,25 +37,33 @@ class Snapshot:
         self._undo: list[Callable[[], None]] = []
         seen: dict[int, Any] = {}
         kinds: set[type] = set()
+        sorts: dict[type, str] = {}
         waiting = list(models)
         while waiting:
             found = waiting.pop()
-            if type(found) in _USUAL or isinstance(found, _ATOMS) or id(found) in seen:
+            if id(found) in seen:
                 continue
             seen[id(found)] = found
-            if is_tensor(found):
+            sort = sorts.get(type(found))
+            if sort is None:
+                sort = _sort(found, is_module, is_tensor)
+                if type(found) not in weakref.ProxyTypes:  # each passes for what it refers to
+                    sorts[type(found)] = sort
+            held: Iterable[Any] = ()
+            if sort == "tensor":
                 self.tensors.append(found)
-            elif isinstance(found, tuple):
-                waiting += found
-            elif type(found) in _CONTAINERS:
+            elif sort == "tuple":
+                held = found
+            elif sort == "container":
                 self._undo.append(container_kept(found))
-                waiting += found.values() if isinstance(found, dict) else found
-            elif is_module(found) or not (_is_of_library(type(found)) or callable(found)):
+                held = found.values() if isinstance(found, dict) else found
+            elif sort == "object":
                 attributes = getattr(found, "__dict__", None)
                 if type(attributes) is dict:
                     kinds.update(type(found).__mro__)
                     self._undo.append(container_kept(attributes))
-                    waiting += attributes.values()
+                    held = attributes.values()
+            waiting += [value for value in held if type(value) not in _USUAL]
         self._undo += [_class_kept(kind) for kind in kinds if not _is_of_library(kind)]
         self._seen = seen  # alive, so that no other object gets an id of theirs
 
@@ -63,16 +73,27 @@ class Snapshot:
             undo()
 
 
+def _sort(found: Any, is_module: Callable[[Any], bool], is_tensor: Callable[[Any], bool]) -> str:
+    """Return what an object is looked into as, which its type says: "" for not at all."""
+    if isinstance(found, _ATOMS):
+        return ""
+    if is_tensor(found):
+        return "tensor"
+    if isinstance(found, tuple):
+        return "tuple"
+    if type(found) in _CONTAINERS:
+        return "container"
+    return "object" if is_module(found) or not (_is_of_library(type(found)) or callable(found)) else ""
+
+
 def container_kept(found: Any) -> Callable[[], None]:
     """What puts the contents of a container back, their order included, should they change."""
     if isinstance(found, dict):
         items = dict(found)
 
         def undo_items() -> None:
-            same = len(found) == len(items) and all(
-                a is b and found[a] is items[b] for a, b in zip(found, items, strict=True)
-            )
-            if not same:
+            same = len(found) == len(items) and all(map(is_, found, items))
+            if not same or not all(map(is_, found.values(), items.values())):
                 found.clear()
                 found.update(items)
 

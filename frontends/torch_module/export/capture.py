@@ -14,7 +14,7 @@ import numpy as np
 from ....ir import ModelError
 from ...options import LoadOptions
 from ..modules.lazy import initialise, uninitialised, uninitialised_error
-from ..modules.live_state import assigned_by
+from ..modules.live_state import assigned_by, may_assign
 from ..saved.program import Saved, read_program
 from ..symbols import is_symbolic
 from .cached_tensors import entries_read, find_caches
@@ -160,7 +160,7 @@ def require_runnable(captured: Captured) -> None:
 
 def assigned_values(captured: Captured) -> dict[str, np.ndarray]:
     """What a run on the example gives the parameters and buffers that the forward assigns, by name."""
-    if captured.module is None:
+    if captured.module is None or not may_assign(captured.module):
         return {}
     with dry_run(captured.module):
         found = assigned_by(captured.module, lambda: _run(captured))

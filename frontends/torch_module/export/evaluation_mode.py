@@ -21,17 +21,8 @@ def evaluation(module: Module) -> Iterator[None]:
     A forward that keeps what it computed (a table of biases), or assigns a weight anew, would keep
     torch.export's tensors without values. Values that a real call writes are `dry_run`'s to undo.
     """
-    import torch
-
-    fastpath = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the layer's parts
-    try:
-        with structure_kept(module):
-            for m in module.modules():
-                m.training = False
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fastpath)
+    with structure_kept(module), _switched(module):
+        yield
 
 
 @contextmanager
@@ -40,8 +31,23 @@ def dry_run(module: Module) -> Iterator[None]:
     import torch
 
     seeds = torch.random.fork_rng(devices=[])
-    with Untouched(module), evaluation(module), seeds, torch.no_grad():
+    with Untouched(module), _switched(module), seeds, torch.no_grad():
         yield
+
+
+@contextmanager
+def _switched(module: Module) -> Iterator[None]:
+    """Evaluation mode; that of the modules is put back with their attributes."""
+    import torch
+
+    fastpath = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the layer's parts
+    try:
+        for m in module.modules():
+            m.training = False
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fastpath)
 
 
 @contextmanager

@@ -62,15 +62,17 @@ def _tensor_kept(tensor: torch.Tensor) -> Callable[[], None]:
 def assigned_by(module: Module, call: Callable[[], object]) -> dict[str, torch.Tensor]:
     """Values of the parameters and buffers to whose `.data` a call assigns, by name; it may be undone then.
 
-    torch.export takes `.data` for an attribute of Python's: its program reads what was there before. The call
-    is made only where code of the module's classes assigns an attribute of that name.
+    torch.export takes `.data` for an attribute of Python's: its program reads what was there before.
     """
-    if not any(_assigns_data(base) for kind in {type(m) for m in module.modules()} for base in kind.__mro__):
-        return {}
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     before = {name: _memory(tensor) for name, tensor in held.items()}
     call()
     return {name: t.detach().clone() for name, t in held.items() if _memory(t) != before[name]}
+
+
+def may_assign(module: Module) -> bool:
+    """Whether code of the module's classes assigns an attribute called `data`: else no call assigns any."""
+    return any(map(_assigns_data, {base for m in module.modules() for base in type(m).__mro__}))
 
 
 def _assigns_data(kind: type) -> bool:
@@ -142,6 +144,7 @@ class Untouched:
 def _watch(memories: Mapping[int, Any], copies: dict[int, Any]) -> TorchDispatchMode:
     """Copies each of these memories before the first operator that writes into it."""
     import torch
+    from torch._subclasses.fake_tensor import unset_fake_temporarily as without_fakes
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Watch(TorchDispatchMode):
@@ -154,7 +157,8 @@ def _watch(memories: Mapping[int, Any], copies: dict[int, Any]) -> TorchDispatch
                 for tensor in value if isinstance(value, (list, tuple)) else [value]:
                     memory = _storage(tensor) if isinstance(tensor, torch.Tensor) else None
                     if memory is not None and memory._cdata in memories and memory._cdata not in copies:
-                        copies[memory._cdata] = memory.clone()
+                        with without_fakes():  # which compute on numbers and what is no fake of theirs
+                            copies[memory._cdata] = memory.clone()
             return func(*args, **named)
 
     return Watch()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 import regraft
 from regraft import api
@@ -196,3 +197,36 @@ def test_nothing_is_copied_that_nobody_writes() -> None:
         assert not kept._copies
         module.weight.add_(1)
         assert len(kept._copies) == 1
+
+
+def test_what_fake_tensors_compute_on_numbers_is_undone() -> None:
+    """torch computes `counter.add_(1)` for real, although everything else of its mode is fake."""
+    module = nn.BatchNorm1d(4)
+    before = state_of(module)
+    with torch.no_grad(), Untouched(module) as kept, FakeTensorMode(allow_non_fake_inputs=True):
+        module(torch.ones(2, 4))
+        assert kept._copies
+    assert state_of(module) == before
+
+
+def test_training_mode_is_looked_at_without_values() -> None:
+    """A counter of batches is written in training mode; the statistics of a real run would cost seconds."""
+
+    class Switched(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(4)
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            fake.append(isinstance(x.detach(), FakeTensor))
+            return self.norm(x) * (2 if self.training else 1)
+
+    fake: list[bool] = []
+    module = Switched()
+    before = state_of(module)
+    graph = regraft.load(module, ["3x4"])
+    assert any("the root module computes something else" in note for note in graph.origin.notes)
+    assert all(fake)
+    assert state_of(module) == before
