@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -101,8 +102,9 @@ def _vit_small(*, whole_layers: bool) -> Any:
             self.class_token = nn.Parameter(torch.zeros(1, 1, width))
             self.positions = nn.Parameter(torch.randn(1, 197, width) * 0.02)
             if whole_layers:
+                gelu = partial(nn.functional.gelu, approximate="tanh")  # as mindcv; the exact one is faster
                 layer = nn.TransformerEncoderLayer(
-                    width, 6, 4 * width, 0.0, "gelu", layer_norm_eps=1e-6, batch_first=True, norm_first=True
+                    width, 6, 4 * width, 0.0, gelu, layer_norm_eps=1e-6, batch_first=True, norm_first=True
                 )
                 self.blocks: nn.Module = nn.TransformerEncoder(layer, 12, None, False)
             else:
