@@ -66,7 +66,7 @@ bench: $(READY)  ## ratios to what a user would run instead, kept beside earlier
 SWEEP = $(BIN)/regraft sweep benchmarks/suites/$(1).toml -o out/$(1) --only "$(ONLY)" $(if $(SAMPLE),--sample $(SAMPLE)) || test $$? -eq 1
 
 large: $(READY)  ## a decoder larger than its memory, converted and proved, beside a copy of it: GB=30 HELD=4 (of 1e9 bytes), on TMPDIR
-	$(BIN)/python benchmarks/large.py --gigabytes $(or $(GB),3) --held $(or $(HELD),1.5)
+	$(BIN)/python benchmarks/large.py --gigabytes $(or $(GB),3) --held $(or $(HELD),1)
 
 corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the corpora ONLY=REGEX SAMPLE=cases of each kind
 	CORPORA="$(abspath $(CORPORA))" $(call SWEEP,torch)
