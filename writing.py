@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -278,7 +277,7 @@ def rewrite_file(
     names: list[str] = []
     with (
         staged(parent, names, force=force, obsolete=row.earlier_files(final)) as stage,
-        writing_behind() if in_pieces and recipe is None else nullcontext() as behind,
+        writing_behind(wanted=in_pieces and recipe is None) as behind,
     ):
         inner = stage / final.name if row.suffix else stage
         with phase("write"), verifying_each(verify_each):
@@ -297,8 +296,7 @@ def rewrite_file(
             )
         if not report.passed:
             raise VerificationError(report, final)
-        if behind is not None:
-            behind.finish()
+        behind.finish()
         if emit_tests:
             from .verification.recording import record_calls
 

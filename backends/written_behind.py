@@ -148,14 +148,17 @@ def behind() -> WritingBehind | None:
 
 
 @contextmanager
-def writing_behind() -> Iterator[WritingBehind]:
+def writing_behind(*, wanted: bool = True) -> Iterator[WritingBehind]:
     """A with block in which files have their sizes at once, and their tensors by the end of the block.
 
     What reads one of them inside the block waits for the bytes that it reads. An exception of the block stops
     the writing; an error of the writing takes its place, as it may have caused it.
+
+    Args:
+        wanted: False for a block in which files are written as everywhere else.
     """
     own = WritingBehind()
-    token = _BEHIND.set(own)
+    token = _BEHIND.set(own if wanted else None)
     try:
         yield own
         own.finish()
