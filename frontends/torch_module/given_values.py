@@ -139,7 +139,7 @@ def release_values(module: Module) -> None:
 
 
 def place_of(tensor: torch.Tensor) -> tuple[Path, int] | None:
-    """Return the file and byte at which a parameter lies, unless it was written to since; None elsewhere."""
+    """Return the file and byte from which a parameter was mapped, whatever it holds now; None without one."""
     lies = _mapped_files().get(tensor)
     return None if lies is None else (lies.path, lies.start)
 
