@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import numpy as np
 
 from ..ir import BackendError, TensorData
 from ..ir.outside.memory_limits import memory_limit
+from ..ir.outside.page_cache import Wake, read_ahead
 from ..ir.types import Array
 from .written_behind import behind
 
@@ -55,6 +55,7 @@ class ElementWriters:
         self._threads = ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, _THREADS, limit)))
         self._scratch = threading.local()
         self._one = threading.Lock()
+        self._read, self._written = Wake(), Wake()
 
     def __enter__(self) -> ElementWriters:
         return self
@@ -89,8 +90,16 @@ class ElementWriters:
     def submit(self, data: TensorData, path: Path, raw: Any, at: int) -> Future[None]:
         """Have the elements of a tensor written to a file from a byte on."""
         if self._behind is None:
-            return self._threads.submit(self.write, data, raw, at)
-        return self._behind.submit(self._threads, partial(self.write, data, raw, at), path, at, data.nbytes)
+            return self._threads.submit(self._submitted, data, path, raw, at)
+        write = partial(self._submitted, data, path, raw, at)
+        return self._behind.submit(self._threads, write, path, at, data.nbytes)
+
+    def _submitted(self, data: TensorData, path: Path, raw: Any, at: int) -> None:
+        self.write(data, raw, at)
+        self._written.add_part(path, at, data.nbytes)
+        place = data.find_place()
+        if place is not None and self._behind is None:  # else it is read once more
+            self._read.add_part(*place, data.nbytes)
 
     def write(self, data: TensorData, raw: Any, at: int) -> None:
         """Write the elements of a tensor to a file from a byte on, in the caller's thread."""
@@ -117,7 +126,7 @@ class ElementWriters:
         """
         rows, columns = stored.shape
         size = stored.itemsize
-        _read_ahead(stored)
+        read_ahead(stored)
         count = max(1, BAND // (rows * size))
         if count >= columns or count * size >= _PAGE:
             for first in range(0, columns, count):
@@ -250,19 +259,6 @@ def _write_at(raw: Any, chunks: Iterator[memoryview] | list[memoryview], at: int
                     raw.seek(at)
                     written = raw.write(chunk)
             chunk, at = chunk[written:], at + written
-
-
-def _read_ahead(stored: Array) -> None:
-    """Let the system begin to read elements that lie in a mapped file in order, as their use is not."""
-    mapped: Any = stored
-    while isinstance(mapped, np.ndarray):
-        mapped = mapped.base
-    if isinstance(mapped, memoryview):
-        mapped = mapped.obj
-    if isinstance(mapped, mmap.mmap) and hasattr(mapped, "madvise"):
-        start = stored.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
-        early = start % mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_WILLNEED, start - early, stored.nbytes + early)
 
 
 def _require_size(data: TensorData, array: Array) -> None:

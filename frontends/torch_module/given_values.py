@@ -16,6 +16,7 @@ import numpy as np
 
 from ...ir import ModelError, TensorData, numpy_dtype
 from ...ir.outside.memory_limits import data_limit, give_back_memory
+from ...ir.outside.page_cache import forget_part
 from ..given_values import fit_values
 from .export.tensors import tensor_of
 
@@ -136,6 +137,15 @@ def release_values(module: Module) -> None:
         lies = _mapped_files().get(tensor)
         if lies is not None and tensor._version == 0:  # else they hold what was written since
             lies.mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def forget_values(module: Module) -> None:
+    """Let the system forget the pages of files that a module's own mapped parameters lie on."""
+    for tensor in module._parameters.values():
+        lies = None if tensor is None else _mapped_files().get(tensor)
+        if tensor is not None and lies is not None and tensor._version == 0:
+            lies.mapped.madvise(mmap.MADV_DONTNEED)  # which no pages are forgotten without
+            forget_part(lies.path, lies.start, tensor.nbytes)
 
 
 def place_of(tensor: torch.Tensor) -> tuple[Path, int] | None:

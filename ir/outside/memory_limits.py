@@ -18,9 +18,13 @@ def memory_limit() -> int:
 
     Limits are those of its control group (either version) and ``RLIMIT_DATA`` or ``RLIMIT_AS``.
     """
-    found = [_ram(), *_of_groups()]
     data = data_limit()
-    return min([*found, *([] if data is None else [data])])
+    return min([file_memory(), *([] if data is None else [data])])
+
+
+def file_memory() -> int:
+    """Return the bytes of memory that files may take which this process reads and writes."""
+    return min([_ram(), *_of_groups()])
 
 
 def data_limit() -> int | None:

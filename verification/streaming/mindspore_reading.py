@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ...ir import TensorData
+from ...ir.outside.page_cache import unmap
 from .pace import Read
 from .widening import Recycled, widen_array
 
@@ -70,6 +72,7 @@ class CheckpointReader:
             self._kept.popitem(last=False)
         tensor = self._tensor(array)
         self._watched.has_read(name)
+        unmap(stored)
         self._kept[name] = tensor, size
         return tensor
 
@@ -91,6 +94,7 @@ class CheckpointReader:
             rows = slice(first, min(first + many, len(array)))
             yield rows, self._tensor(array[rows])
         self._watched.has_read(name)
+        unmap(array)
 
     def _widens(self, array: np.ndarray) -> bool:
         return self._wide and array.dtype.name == "bfloat16"
@@ -156,7 +160,7 @@ def reading(read: CheckpointReader) -> Iterator[None]:
 def waiting_for_operators() -> Iterator[None]:
     """Make PyNative mode compute each operator before the next in a with block.
 
-    Otherwise a thread waits for them by asking again and again, which costs as much as they do.
+    Otherwise threads wait for them by asking again and again, which costs as much as they do.
     """
     from mindspore._c_expression import MSContext, ms_ctx_param
 
@@ -164,7 +168,24 @@ def waiting_for_operators() -> Iterator[None]:
     context, name = MSContext.get_instance(), ms_ctx_param.pynative_synchronize
     before = context.get_param(name)
     context.set_param(name, True)
+    _let_threads_sleep()
     try:
         yield
     finally:
         context.set_param(name, before)
+
+
+@cache
+def _let_threads_sleep() -> None:
+    """Run a graph, behind which threads that share an operator sleep until there is one.
+
+    Before the first graph they ask for work without end, in PyNative mode too.
+    """
+    import mindspore
+    from mindspore import Tensor
+
+    @mindspore.jit
+    def next_number(x: Any) -> Any:
+        return x + 1
+
+    next_number(Tensor(np.zeros(1, np.float32)))

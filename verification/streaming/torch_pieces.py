@@ -5,12 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from ...frontends.torch_module.given_values import copied_module, prefetch_values, release_values
+from ...frontends.torch_module.given_values import (
+    copied_module,
+    forget_values,
+    prefetch_values,
+    release_values,
+)
 from ...ir import Graph
+from ...ir.outside.page_cache import Wake
 from ..runners.runs import Run
 from ..runners.torch_runner import TorchRunner
 from .exact_constants import ExactConstants, recording_constants
@@ -34,7 +41,7 @@ class TorchPieces(FixedWeights, TorchRunner):
 
     def __init__(self, graph: Graph, real: Literal["", "float32", "float64"] = "") -> None:
         super().__init__(graph)
-        self._real, self.read = real, unpaced
+        self._real, self.read, self._wake = real, unpaced, Wake()
         self._run_kept: tuple[Mapping[str, np.ndarray], Run] | None = None
         self._model = self._given  # as it is: its values are widened where it uses them
         self._double = real == "float64"
@@ -64,6 +71,7 @@ class TorchPieces(FixedWeights, TorchRunner):
         size = prefetch_values(module)
         if size:
             self.read(size)
+            self._wake.add(size, partial(forget_values, module))
 
     @contextmanager
     def beside_others(self) -> Iterator[None]:
