@@ -11,6 +11,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests write no bytecode, and start hundreds of processes that read it.
 COMPILE := $(BIN)/python -m compileall -q -j 2 -x '/(\.venv|out|build|benchmarks|tests|docs)[^/]*/' .
 
+# pip compiles what it installs on one core, for a minute; all cores do it afterwards.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+
 .PHONY: help demo browser docs picture test test-fast test-numpy2 check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
 
 help:  ## this list
@@ -20,9 +23,10 @@ $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "regraft needs Python 3.11 or 3.12: make PYTHON=/path/to/python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet -c constraints.txt "torch==2.13.0"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[mindspore,sweep]" --group dev
-	$(BIN)/python -m pip install --quiet --target $(VENV)/numpy2 --upgrade "numpy>=2"  # for one smoke test
+	$(INSTALL) -c constraints.txt "torch==2.13.0"
+	$(INSTALL) -c constraints.txt -e ".[mindspore,sweep]" --group dev
+	$(INSTALL) --target $(VENV)/numpy2 --upgrade "numpy>=2"  # for one smoke test
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib $(VENV)/numpy2 || true  # some files are templates
 	@touch $@
 
 demo: $(READY)  ## set everything up, then rewrite a real model for MindSpore and ONNX and prove both equal

@@ -132,7 +132,7 @@ def add_lowering(framework: str, *operators: str) -> Callable[[Callable[..., Any
     Raises:
         UsageError: for another framework, and an operator that regraft lowers itself.
     """
-    known = [row.framework for row in FRONTENDS]
+    known = [row.framework for row in FRONTENDS if row.has_lowerings]
     if framework not in known:
         raise UsageError("E001", f"expected a framework among {', '.join(known)}, got `{framework}`")
     table = frontend(framework).load_table()

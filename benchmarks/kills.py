@@ -4,16 +4,19 @@
 
 A model is written over the output of another, from every source to every target, and the process gets
 SIGKILL: half of the runs after a random time, half (without the verification) at a random call that changes
-the file system, of which most are in the moments in which files are put in place. After each kill every file
-has to be the old or every file the new one; the next run has to end well, and to leave nothing of the killed
-one.
+the file system, of which most are in the moments in which files are put in place. Weights in shards are
+converted with `--stream` too, which verifies files while they are still being written. After each kill every
+file has to be the old or every file the new one; the next run has to end well, and to leave nothing of the
+killed one.
+
+Each run is a fork of this process, which imports what a run needs, and runs nothing: a fork has none of the
+threads that OpenMP keeps after its first use, and would wait for them without end.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
 import os
 import signal
@@ -23,6 +26,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib import import_module
 from itertools import cycle, product
 from pathlib import Path
 
@@ -59,9 +63,25 @@ class Net(nn.Cell):
     def construct(self, x):
         return self.head(ops.relu(self.norm(self.conv(x))).mean((2, 3)))
 """
+SHARDED = """
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first = nn.Linear(256, width)
+        self.second = nn.Linear(width, 256)
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+"""
 TARGETS = ("onnx", "mindspore", "mxnet")
 EVENTS = ("os.rename", "os.symlink", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.")
-"""Audited calls that change the file system."""
+"""Audited calls that change the file system, besides those that open a file to write."""
+
+Words = list[str]
+"""Of a command line, after ``regraft``."""
 
 Files = dict[str, str]
 """Digests by name."""
@@ -69,12 +89,19 @@ Files = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One source and target: the command of each of two models, and what it writes."""
+    """One source and target: the command of each of two models, and what it writes.
+
+    Attributes:
+        blind: further words for runs that are killed at a call.
+        seconds: what a run takes.
+        steps: calls that change the file system in one with `blind`.
+    """
 
     source: str
     target: str
     folder: Path
-    commands: tuple[list[str], list[str]]
+    commands: tuple[Words, Words]
+    blind: Words
     outputs: tuple[Files, Files]
     seconds: float
     steps: int
@@ -96,7 +123,7 @@ def main() -> None:
         jobs = list(prepared(Path(scratch)))
         rows: list[dict[str, object]] = []
         for number, job in zip(range(options.kills), cycle(jobs), strict=False):
-            rows.append(killed(job, number, chance))
+            rows.append(killed(job, chance, timed=number // len(jobs) % 2 == 0))
             if options.out:
                 with options.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
@@ -108,7 +135,8 @@ def summary(rows: list[dict[str, object]]) -> str:
     """One sentence: what was done and what was found."""
     counts = {name: sum(bool(row[name]) for row in rows) for name in rows[0] if name != "job"}
     return (
-        f"{len(rows)} runs of 3 sources to 3 targets, {counts['killed']} killed before their end: "
+        f"{len(rows)} runs of 3 sources to 3 targets, and in pieces of 1 to 2, {counts['killed']} killed "
+        "before their end: "
         f"{counts['old']} left the old output, {counts['new']} the new one, {counts['mixed']} a mixed one; "
         f"{counts['left']} left temporary folders, {counts['left after']} of them after the next run, which "
         f"failed or wrote anything else {counts['wrong after']} times"
@@ -117,36 +145,61 @@ def summary(rows: list[dict[str, object]]) -> str:
 
 def prepared(scratch: Path) -> Iterator[Job]:
     """Every source and target, with both models written once."""
-    import mindspore  # noqa: F401 -- once, before the forks, as is what the following run imports
-
     models = scratch / "models"
     models.mkdir()
-    (models / "torch_net.py").write_text(TORCH)
-    (models / "mindspore_net.py").write_text(MINDSPORE)
-    warm = ["rewrite", f"{models / 'torch_net.py'}:Net", "--input", "2x3x8x8"]
-    with contextlib.redirect_stdout(io.StringIO()):
-        failed = _run([*warm, "-o", str(scratch / "warm.onnx")], 0, None)
-    if failed:
-        raise SystemExit("torch to ONNX fails")
+    for name, code in (("torch", TORCH), ("mindspore", MINDSPORE), ("sharded", SHARDED)):
+        (models / f"{name}_net.py").write_text(code)
+    _import_libraries(["rewrite", f"{models / 'torch_net.py'}:Net", *_SIZE, "-o", str(scratch / "warm.onnx")])
     named = {
-        name: [[f"{models / name}_net.py:Net", "--arg", f"width={width}"] for width in (4, 6)]
+        name: [[f"{models / name}_net.py:Net", *_SIZE, "--arg", f"width={width}"] for width in (4, 6)]
         for name in ("torch", "mindspore")
     }
     for (name, words), target in product({**named, "mxnet": _symbols(models)}.items(), TARGETS):
-        folder = scratch / f"{name}_{target}"
-        output = folder / "net.onnx" if target == "onnx" else folder
-        rest = ["--to", target, "--input", "2x3x8x8", "-o", str(output), "--force"]
-        one, other = (["rewrite", *first, *rest] for first in words)
-        began = time.monotonic()
-        failed = ran(one)
-        seconds, found = time.monotonic() - began, [files_of(folder)]
-        if failed or ran([*other, "--no-verify"], count=scratch / "steps"):
-            raise SystemExit(f"{name} to {target} fails")
-        found.append(files_of(folder))
-        if found[0].keys() != found[1].keys() or not all(a != found[1][n] for n, a in found[0].items()):
-            raise SystemExit(f"{name} to {target}: both models give the same file")
-        steps = int((scratch / "steps").read_text())
-        yield Job(name, target, folder, (one, other), (found[0], found[1]), seconds, steps)
+        yield _written(scratch, name, target, words, ["--no-verify"])
+    for target in ("onnx", "mindspore"):
+        yield _written(scratch, "sharded", target, _shards(models), [])
+
+
+_SIZE = ["--input", "2x3x8x8"]
+
+
+def _import_libraries(command: Words) -> None:
+    """Import all that a command and MindSpore do, for the forks to come, without running any of it here."""
+    parent, child = os.pipe()
+    if not os.fork():
+        code = 70
+        try:
+            code = _run_quietly(command)
+            with os.fdopen(child, "w") as file:
+                file.write("\n".join(sys.modules))
+        finally:
+            os._exit(code)
+    os.close(child)
+    with os.fdopen(parent) as file:
+        names = file.read().split()
+    if os.waitstatus_to_exitcode(os.wait()[1]):
+        raise SystemExit("torch to ONNX fails")
+    for name in [*names, "mindspore"]:
+        with contextlib.suppress(ImportError):  # a module that another one makes
+            import_module(name)
+
+
+def _written(scratch: Path, source: str, target: str, words: list[Words], blind: Words) -> Job:
+    """Write both models of a source, one over the other."""
+    folder = scratch / f"{source}_{target}"
+    output = folder / "net.onnx" if target == "onnx" else folder
+    rest = ["--to", target, "-o", str(output), "--force"]
+    one, other = (["rewrite", *first, *rest] for first in words)
+    began = time.monotonic()
+    failed = ran(one)
+    seconds, found = time.monotonic() - began, [files_of(folder)]
+    if failed or ran([*other, *blind], count=scratch / "steps"):
+        raise SystemExit(f"{source} to {target} fails")
+    found.append(files_of(folder))
+    if found[0].keys() != found[1].keys() or not all(a != found[1][n] for n, a in found[0].items()):
+        raise SystemExit(f"{source} to {target}: both models give the same file")
+    steps = int((scratch / "steps").read_text())
+    return Job(source, target, folder, (one, other), blind, (found[0], found[1]), seconds, steps)
 
 
 def _symbols(models: Path) -> list[list[str]]:
@@ -155,22 +208,42 @@ def _symbols(models: Path) -> list[list[str]]:
     for width in (4, 6):
         folder = models / f"mxnet{width}"
         command = ["rewrite", f"{models / 'torch_net.py'}:Net", "--arg", f"width={width}", "--to", "mxnet"]
-        if ran([*command, "--input", "2x3x8x8", "-o", str(folder)]):
+        if ran([*command, *_SIZE, "-o", str(folder)]):
             raise SystemExit("no symbols can be made")
-        found.append([str(next(folder.glob("*-symbol.json")))])
+        found.append([str(next(folder.glob("*-symbol.json"))), *_SIZE])
     return found
 
 
-def killed(job: Job, number: int, chance: np.random.Generator) -> dict[str, object]:
+def _shards(models: Path) -> list[Words]:
+    """Two models whose weights, of some megabytes, lie in two files; all is written behind its reader."""
+    from safetensors.numpy import save_file
+
+    found, chance = list[Words](), np.random.default_rng(1)
+    for width in (4096, 4352):
+        folder = models / f"shards{width}"
+        if not folder.exists():
+            folder.mkdir()
+            places = dict[str, str]()
+            for name, shape in (("first", (width, 256)), ("second", (256, width))):
+                values = {"weight": shape, "bias": shape[:1]}
+                tensors = {f"{name}.{n}": chance.random(s, np.float32) / 64 for n, s in values.items()}
+                save_file(tensors, folder / f"{name}.safetensors")
+                places |= dict.fromkeys(tensors, f"{name}.safetensors")
+            (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+        words = [f"{models / 'sharded_net.py'}:Net", "--arg", f"width={width}", "--input", "2x256", "--meta"]
+        found.append([*words, "--params", str(folder), "--max-shard-size", "5MB", "--stream"])
+    return found
+
+
+def killed(job: Job, chance: np.random.Generator, *, timed: bool) -> dict[str, object]:
     """Write the other model over the one that is there, with a kill; then run once more to the end."""
     before = files_of(job.folder)
     new = 0 if before == job.outputs[1] else 1
-    timed = number // 9 % 2 == 0
     if timed:
         at, step = float(chance.uniform(0, job.seconds)), 0
     else:
         at, step = 0.0, int(chance.integers(1, job.steps + 1))
-    blind = [*job.commands[new], "--no-verify"]
+    blind = [*job.commands[new], *job.blind]
     status = ran(job.commands[new] if timed else blind, at, step)
     after, left = files_of(job.folder), leftovers(job.folder)
     failed = ran(blind)
@@ -187,7 +260,7 @@ def killed(job: Job, number: int, chance: np.random.Generator) -> dict[str, obje
     }
 
 
-def ran(command: list[str], seconds: float = 0, step: int = 0, count: Path | None = None) -> int:
+def ran(command: Words, seconds: float = 0, step: int = 0, count: Path | None = None) -> int:
     """Run a command line in a fork; its exit code, or minus the signal that ended it.
 
     Args:
@@ -200,10 +273,7 @@ def ran(command: list[str], seconds: float = 0, step: int = 0, count: Path | Non
     if not child:
         code = 70
         try:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, 1)
-            os.dup2(null, 2)
-            code = _run(command, step, count)
+            code = _run_quietly(command, step, count)
         finally:
             os._exit(code)
     end = time.monotonic() + seconds
@@ -217,16 +287,20 @@ def ran(command: list[str], seconds: float = 0, step: int = 0, count: Path | Non
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _run(command: list[str], step: int, count: Path | None) -> int:
+def _run_quietly(command: Words, step: int = 0, count: Path | None = None) -> int:
+    """Run a command line in this process, which is a fork of its own; its exit code."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
     from regraft.cli import invoke
     from regraft.ir.outside import own_folders
 
     own_folders._sweep_once.cache_clear()  # a process of its own would not have swept yet
     seen = 0
 
-    def watch(event: str, _: object) -> None:
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal seen
-        if event.startswith(EVENTS):
+        if event.startswith(EVENTS) or (event == "open" and _writes(arguments[2])):
             seen += 1
             if seen == step:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -236,6 +310,11 @@ def _run(command: list[str], step: int, count: Path | None) -> int:
     if count is not None:
         count.write_text(str(seen))
     return code
+
+
+def _writes(flags: object) -> bool:
+    """Whether a file is opened to write."""
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
 
 
 def files_of(folder: Path) -> Files:

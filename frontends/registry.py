@@ -28,6 +28,7 @@ class Frontend:
         classes: (class, package) of live models; told by name, so that no framework is imported for it.
         nested_inputs: whether inputs may be tuples, lists and dicts.
         has_modules: whether its models are made of modules, and not one list of operators.
+        has_lowerings: whether its operators become others; ONNX's are the graph's own.
     """
 
     framework: str
@@ -37,6 +38,7 @@ class Frontend:
     classes: tuple[tuple[str, str], ...] = ()
     nested_inputs: bool = False
     has_modules: bool = True
+    has_lowerings: bool = True
 
     def load(self) -> Any:
         """Import the package."""
@@ -76,6 +78,7 @@ FRONTENDS = (
         files={".onnx": "x.onnx"},
         classes=(("ModelProto", "onnx"),),
         has_modules=False,
+        has_lowerings=False,
     ),
 )
 

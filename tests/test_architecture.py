@@ -4,10 +4,11 @@ import ast
 import sys
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import networkx as nx
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = (
@@ -125,35 +126,91 @@ def source_files() -> list[Path]:
     return files
 
 
-def imported_files(path: Path) -> list[tuple[ast.AST, str, bool]]:
-    """(statement, dotted name from the root, whether it is at module level) of every relative import."""
+class Import(NamedTuple):
+    """An import statement.
+
+    Attributes:
+        level: number of dots of a relative one; 0 for an absolute one.
+        module: what is imported from; "" for `import a, b` and for `from . import a, b`.
+        names: what is imported.
+        at_top: whether it stands in no block.
+        lazy: whether it stands in a function, or is for the type checker alone.
+        typing: whether it is for the type checker alone.
+    """
+
+    level: int
+    module: str
+    names: tuple[str, ...]
+    at_top: bool
+    lazy: bool
+    typing: bool
+
+
+class Source(NamedTuple):
+    """What the tests want to know of a file."""
+
+    imports: list[Import]
+    ends: list[int]
+    """Lines that print, ask or exit."""
+
+
+@cache
+def source_of(path: Path) -> Source:
+    """Read a file once for all tests; its tree would be large to keep."""
+    found = Source([], [])
     tree = ast.parse(path.read_text())
+    for statement in tree.body:
+        collect(statement, found, at_top=True)
+    return found
+
+
+def collect(
+    node: ast.AST, found: Source, *, at_top: bool = False, lazy: bool = False, typing: bool = False
+) -> None:
+    typing = typing or is_type_checking(node)
+    lazy = lazy or typing or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    match node:
+        case ast.Import(names=names):
+            found.imports.append(Import(0, "", tuple(alias.name for alias in names), at_top, lazy, typing))
+        case ast.ImportFrom(module=module, names=names, level=level):
+            listed = tuple(alias.name for alias in names)
+            found.imports.append(Import(level, module or "", listed, at_top, lazy, typing))
+        case (
+            ast.Call(func=ast.Name(id="print" | "exit" | "input"), lineno=line)
+            | ast.Attribute(value=ast.Name(id="sys"), attr="exit", lineno=line)
+        ):
+            found.ends.append(line)
+    for child in ast.iter_child_nodes(node):
+        collect(child, found, lazy=lazy, typing=typing)
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def base_of(path: Path, statement: Import) -> list[str]:
+    """The package, from the root, that the dots of a relative import mean."""
     package = list(path.relative_to(ROOT).parent.parts)
-    top = set(map(id, tree.body))
+    return package[: len(package) - (statement.level - 1)]
+
+
+def imported_files(path: Path) -> list[tuple[str, bool]]:
+    """(dotted name from the root, whether it stands in no block) of every relative import."""
     found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - (node.level - 1)]
-            names = [node.module] if node.module else [alias.name for alias in node.names]
-            found += [(node, ".".join([*base, name]), id(node) in top) for name in names]
+    for each in source_of(path).imports:
+        if each.level:
+            names = [each.module] if each.module else each.names
+            found += [(".".join([*base_of(path, each), name]), each.at_top) for name in names]
     return found
 
 
 def external_imports(path: Path) -> list[tuple[str, bool]]:
     """(top-level package, whether it is imported when the module is) of every absolute import."""
-    tree = ast.parse(path.read_text())
-    lazy: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            lazy |= {id(child) for child in ast.walk(node)}
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            lazy |= {id(child) for child in ast.walk(node)}
     found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found += [(alias.name.split(".")[0], id(node) not in lazy) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            found.append((node.module.split(".")[0], id(node) not in lazy))
+    for each in source_of(path).imports:
+        if not each.level:
+            names = [each.module] if each.module else each.names
+            found += [(name.split(".")[0], not each.lazy) for name in names]
     return found
 
 
@@ -161,36 +218,37 @@ def owner(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", source_files(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_arrows(path: Path) -> None:
-    part = owner(path)
-    for _, name, _ in imported_files(path):
-        target = name.split(".")[0]
-        assert target in ALLOWED[part], f"{path.relative_to(ROOT)} imports {name}"
-        if part in ("frontends", "backends"):
-            folder, mine = name.split(".")[1:2], path.relative_to(ROOT).parts[1:-1]
-            if mine and folder and (ROOT / part / folder[0]).is_dir() and target == part:
-                assert folder[0] == mine[0], f"{path.relative_to(ROOT)} imports another {part[:-1]}, {name}"
+def test_arrows() -> None:
+    for path in source_files():
+        part = owner(path)
+        for name, _ in imported_files(path):
+            target = name.split(".")[0]
+            assert target in ALLOWED[part], f"{path.relative_to(ROOT)} imports {name}"
+            if part in ("frontends", "backends"):
+                folder, mine = name.split(".")[1:2], path.relative_to(ROOT).parts[1:-1]
+                if mine and folder and (ROOT / part / folder[0]).is_dir() and target == part:
+                    other = f"{path.relative_to(ROOT)} imports another {part[:-1]}, {name}"
+                    assert folder[0] == mine[0], other
 
 
-@pytest.mark.parametrize("path", source_files(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_of_ours_are_relative(path: Path) -> None:
-    assert "regraft" not in {name for name, _ in external_imports(path)}
+def test_imports_of_ours_are_relative() -> None:
+    absolute = [path for path in source_files() if "regraft" in {name for name, _ in external_imports(path)}]
+    assert absolute == []
 
 
-@pytest.mark.parametrize("path", source_files(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_frameworks_are_imported_where_they_belong_and_lazily(path: Path) -> None:
-    where = str(path.relative_to(ROOT))
-    for name, eager in external_imports(path):
-        if name in FRAMEWORKS:
-            assert where.startswith(MAY_IMPORT[name]), f"{where} imports {name}"
-            assert not eager or where.startswith(EAGER), f"{where} imports {name} when it is imported"
+def test_frameworks_are_imported_where_they_belong_and_lazily() -> None:
+    for path in source_files():
+        where = str(path.relative_to(ROOT))
+        for name, eager in external_imports(path):
+            if name in FRAMEWORKS:
+                assert where.startswith(MAY_IMPORT[name]), f"{where} imports {name}"
+                assert not eager or where.startswith(EAGER), f"{where} imports {name} when it is imported"
 
 
 def test_what_imports_a_framework_when_imported_is_imported_lazily() -> None:
     for path in source_files():
         if not str(path.relative_to(ROOT)).startswith(EAGER):
-            for _, name, at_top in imported_files(path):
+            for name, at_top in imported_files(path):
                 assert not (at_top and f"{name.replace('.', '/')}/".startswith(EAGER)), path
 
 
@@ -206,15 +264,12 @@ def test_no_circle_of_imports() -> None:
     arrows = nx.DiGraph()
     modules = {module_name(path): path for path in source_files()}
     for name, path in modules.items():
-        tree = ast.parse(path.read_text())
-        skipped = {id(c) for n in ast.walk(tree) if is_type_checking(n) for c in ast.walk(n)}
-        package = list(path.relative_to(ROOT).parent.parts)
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom) or not node.level or id(node) in skipped:
+        for each in source_of(path).imports:
+            if not each.level or each.typing:
                 continue
-            base = [*package[: len(package) - (node.level - 1)], *(node.module or "").split(".")]
-            for alias in node.names:
-                found = ".".join(filter(None, [*base, alias.name]))
+            base = [*base_of(path, each), *each.module.split(".")]
+            for imported in each.names:
+                found = ".".join(filter(None, [*base, imported]))
                 target = found if found in modules else ".".join(filter(None, base))
                 if target in modules and target != name:
                     arrows.add_edge(name, target)
@@ -225,10 +280,6 @@ def test_no_circle_of_imports() -> None:
 
 def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
 def test_a_folder_can_be_taken_in() -> None:
@@ -249,18 +300,10 @@ def test_ir_depends_on_little() -> None:
 
 
 def test_only_the_command_line_prints_exits_or_reads_the_environment() -> None:
-    for path in source_files():
-        if owner(path) in ("cli", "commands"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                assert node.func.id not in {"print", "exit", "input"}, (
-                    f"{path.relative_to(ROOT)}:{node.lineno}"
-                )
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                assert (node.value.id, node.attr) != ("sys", "exit"), (
-                    f"{path.relative_to(ROOT)}:{node.lineno}"
-                )
+    said = {str(path.relative_to(ROOT)): source_of(path).ends for path in source_files()}
+    assert {
+        n: lines for n, lines in said.items() if lines and not n.startswith(("cli.py", "commands/"))
+    } == {}
 
 
 def test_help_loads_no_framework() -> None:

@@ -88,6 +88,7 @@ def test_what_is_not_translated_is_listed() -> None:
         assert page.fix in messages, code
 
 
+@pytest.mark.xdist_group("messages")  # which are read once
 def test_every_message_of_the_code_has_an_entry() -> None:
     found = templates()
     assert len(found) > 900
@@ -103,6 +104,7 @@ def test_every_message_of_the_code_has_an_entry() -> None:
     assert left == []
 
 
+@pytest.mark.xdist_group("messages")
 def test_no_message_is_half_translated() -> None:
     for each in templates():
         text = said(each)

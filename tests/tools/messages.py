@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,8 +44,9 @@ class Template:
     place: str
 
 
-def templates() -> list[Template]:
-    """Every message that the code has, sorted, each once a kind."""
+@cache
+def templates() -> tuple[Template, ...]:
+    """Every message that the code has, sorted, each once a kind; all the code is read for it, once."""
     found: dict[tuple[str, str], Template] = {}
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT).parts
@@ -56,7 +58,7 @@ def templates() -> list[Template]:
             if re.search("[A-Za-z]{2}", _without_slots(text)):
                 place = f"{'/'.join(parts)}:{line}"
                 found.setdefault((text, kind), Template(text, kind, place))
-    return sorted(found.values())
+    return tuple(sorted(found.values()))
 
 
 def _without_slots(text: str) -> str:

@@ -13,7 +13,7 @@ PLACES = {
 """As many places that are apart as each has elements."""
 IDS = Input(integers(2, 3, high=7))
 DOUBLE = Input(floats(2, 4, 3).astype(np.float64))
-SEQUENCE = Input(floats(5, 2, 4))
+SEQUENCE = Input(floats(3, 2, 4))
 H, C = Input(floats(2, 5)), Input(floats(2, 5, seed=1))
 H2, C2 = Input(floats(4, 2, 5)), Input(floats(4, 2, 5, seed=1))
 _MS, _MX = ["mindspore"], ["mxnet"]
