@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -109,31 +110,55 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_signals_at_any_moment_leave_all_old_or_all_new_files(tmp_path: Path, number: int) -> None:
-    """Two nets are written over each other, for as long as it takes to end some at random moments."""
-    drawn = random.Random(number)
-    out, whole = tmp_path / "out", []
-    nets = []
+class TwoNets(NamedTuple):
+    """Two nets that are written over each other.
+
+    Attributes:
+        folder: where they run.
+        out: where they are written.
+        commands: what writes each.
+        whole: the files that each leaves, by name.
+        lasts: seconds that writing takes.
+    """
+
+    folder: Path
+    out: Path
+    commands: list[tuple[str, ...]]
+    whole: list[dict[str, bytes]]
+    lasts: float
+
+
+@pytest.fixture(scope="module")
+def two_nets(tmp_path_factory: pytest.TempPathFactory) -> TwoNets:
+    folder = tmp_path_factory.mktemp("two")
+    out, commands, whole, lasts = folder / "out", list[tuple[str, ...]](), list[dict[str, bytes]](), 0.0
     for width in (3, 5):
-        (tmp_path / str(width)).mkdir()
-        net = make_net(tmp_path / str(width), width=width)
-        nets.append(
-            (net, "--input", f"2x{width}", "--to", "mindspore", "-o", str(out), "--force", "--emit-tests")
-        )
+        (folder / str(width)).mkdir()
+        net = make_net(folder / str(width), width=width)
+        options = ("--input", f"2x{width}", "--to", "mindspore", "-o", str(out), "--force", "--emit-tests")
+        commands.append((net, *options))
         began = time.monotonic()
-        assert start("rewrite", *nets[-1], folder=tmp_path).wait(timeout=120) == 0
-        lasted = time.monotonic() - began
+        assert start("rewrite", *commands[-1], folder=folder).wait(timeout=120) == 0
+        lasts = time.monotonic() - began
         whole.append({p.name: p.read_bytes() for p in out.iterdir()})
+    return TwoNets(folder, out, commands, whole, lasts)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signals_at_any_moment_leave_all_old_or_all_new_files(two_nets: TwoNets, number: int) -> None:
+    """Two nets are written over each other, for as long as it takes to end some at random moments."""
+    drawn, folder = random.Random(number), two_nets.folder
     for turn in range(4):
-        process = start("rewrite", *nets[turn % 2], folder=tmp_path)
-        time.sleep(drawn.uniform(0.1, lasted))
+        process = start("rewrite", *two_nets.commands[turn % 2], folder=folder)
+        time.sleep(drawn.uniform(0.1, two_nets.lasts))
         process.send_signal(number)
         printed, errors = process.communicate(timeout=120)
         assert process.returncode in (0, -number if number == signal.SIGKILL else 128 + number), errors
         assert "Traceback" not in printed + errors
-        assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} in whole
-    assert start("rewrite", *nets[0], folder=tmp_path).wait(timeout=120) == 0
-    assert not left_over(tmp_path)
-    assert tempfile.gettempdir() != str(tmp_path / "temporary")
+        files = {p.name: p.read_bytes() for p in two_nets.out.iterdir() if p.is_file()}
+        assert files in two_nets.whole
+    assert start("rewrite", *two_nets.commands[0], folder=folder).wait(timeout=120) == 0
+    assert not left_over(folder)
+    assert tempfile.gettempdir() != str(folder / "temporary")
