@@ -1,4 +1,4 @@
-"""Measures arrays of float32 some elements at a time, so that what is computed on the way stays in a cache."""
+"""Measures arrays of float32 some elements at a time, so that what is computed stays in a cache."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from .compare import EPSILON, kind_of
 from .coverage import Sensitivity
 from .inputs import batch_symbols, bindings, resize_inputs
 from .report import ModuleRow, OutputRow
-from .runners.runs import CallRecord, Run, Runner, Varying
+from .runners.runs import CallRecord, Glancing, Run, Runner, Varying
 
 CHANGE = 1e-2
 """Share of an element that is added to it or subtracted; an absolute number if all elements are 0."""
@@ -133,7 +133,7 @@ class Measuring:
         if _is_mask(array):
             return np.ones(array.shape)
         found = np.abs(array, dtype=np.float64)
-        if not np.any(found[np.isfinite(found)]):
+        if not np.any(np.isfinite(found) & (found != 0)):
             return np.full(array.shape, self._change)
         found *= self._change
         return found
@@ -251,6 +251,9 @@ class Measuring:
         return False
 
     def _moves(self, call: str, record: CallRecord, key: int, row: ModuleRow) -> bool:
+        bound = row.isolated_tolerance or row.tolerance or 0.0
+        if self._moves_some(call, record, key, bound):
+            return True
         try:
             before = self._replayed.pop(call, None) or self._runner.run_module(call, record.inputs)
             self._replayed[call] = before  # the last one used stands last
@@ -260,8 +263,20 @@ class Measuring:
                 after = self._runner.run_module(call, record.inputs)
         except (ModelError, KeyError):
             return False
-        bound = row.isolated_tolerance or row.tolerance or 0.0
         return any(_distance(a, b) > bound for a, b in zip(before, after, strict=False))
+
+    def _moves_some(self, call: str, record: CallRecord, key: int, bound: float) -> bool:
+        """Whether a few elements of what a call gives show already that a parameter moves them."""
+        if not isinstance(self._runner, Glancing):
+            return False
+        found = self._runner.glance(call, record, self._names[key], self._change_some)
+        if found is None or _distance(found.recorded, found.before) > bound:
+            return False
+        return _distance(found.before, found.after) > bound
+
+    def _change_some(self, array: np.ndarray) -> np.ndarray | None:
+        """Change some elements of a parameter as `change` does; None where that depends on the others."""
+        return self.change(array) if bool(((array != 0) & (array != 1) & np.isfinite(array)).any()) else None
 
 
 def _brief(error: ModelError) -> str:
@@ -288,7 +303,11 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
     """Return the largest difference; infinite where shapes differ, or which elements are finite."""
     if a.shape != b.shape:
         return np.inf
+    x, y = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
-        found = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    both = np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
+        found = np.abs(x - y)
+    most = float(found.max(initial=0.0))
+    if np.isfinite(most):
+        return most
+    both = np.isnan(x) & np.isnan(y)
     return float(np.nan_to_num(np.where(both | (a == b), 0.0, found), nan=np.inf).max(initial=0.0))
