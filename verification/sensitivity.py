@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -28,6 +28,9 @@ LIMIT = 1_000_000_000
 
 _LARGE = 1_000_000
 """Bytes of inputs above which gradients are computed for one example, as they keep every value."""
+
+_SOME = 2**14
+"""Number of a parameter's first elements that are looked at before all of them."""
 
 _BRIEF = 80
 """Number of characters of a framework's own message that are shown."""
@@ -170,14 +173,15 @@ class Measuring:
                 weights = [self._weights(at, array) for at, (_, array) in enumerate(run.outputs)]
                 gradients = runner.gradients(inputs, weights)
                 found = {key for key in self._names if self._is_moving(key, gradients)}
-                return found | {key for key in self._masks() - found if self._moves_output(key)}, ""
+                return found | {key for key in self._masks(found) if self._moves_output(key)}, ""
             except ModelError as error:
                 why = _brief(error)
         return set(), why
 
-    def _masks(self) -> set[int]:
-        """Return the parameters of ones and zeros, which a comparison may read without a gradient."""
-        return {key for key in self._names if _is_mask(self._graph.parameter(key).data.numpy())}
+    def _masks(self, found: Collection[int]) -> set[int]:
+        """Return further parameters, of ones and zeros, which a comparison may read without a gradient."""
+        left = self._names.keys() - found
+        return {key for key in left if _is_mask(self._graph.parameter(key).data.numpy())}
 
     def _moves_output(self, key: int) -> bool:
         try:
@@ -204,13 +208,20 @@ class Measuring:
             gradient = self._of_statistic(key, gradients)
         if gradient is None or gradient.shape != value.shape:
             return False
+        some = value.reshape(-1)[:_SOME]
+        if _tells(some) and self._squares(some, gradient.reshape(-1)[:_SOME]) > 1:
+            return True
+        return self._squares(value, gradient) > 1
+
+    def _squares(self, value: np.ndarray, gradient: np.ndarray) -> float:
+        """Return the sum of the squares by which each element's change moves the weighted outputs."""
         with np.errstate(all="ignore"):
             terms = self._steps(value)
             terms *= gradient
             squares = float(np.vdot(terms, terms))
             if not np.isfinite(squares):
                 squares = float(np.square(terms[np.isfinite(terms)]).sum())
-        return squares > 1
+        return squares
 
     def _of_statistic(self, key: int, gradients: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """Return the gradient of a running mean or variance, derived from beta's or gamma's.
@@ -276,12 +287,17 @@ class Measuring:
 
     def _change_some(self, array: np.ndarray) -> np.ndarray | None:
         """Change some elements of a parameter as `change` does; None where that depends on the others."""
-        return self.change(array) if bool(((array != 0) & (array != 1) & np.isfinite(array)).any()) else None
+        return self.change(array) if _tells(array) else None
 
 
 def _brief(error: ModelError) -> str:
     line = next(iter(error.message.splitlines()), "")
     return line if len(line) <= _BRIEF else f"{line[:_BRIEF]}…"
+
+
+def _tells(some: np.ndarray) -> bool:
+    """Whether some elements of a parameter tell how it is changed: it is no mask, and not all zeros."""
+    return bool(((some != 0) & (some != 1) & np.isfinite(some)).any())
 
 
 def _is_mask(array: np.ndarray) -> bool:

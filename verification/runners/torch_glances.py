@@ -31,7 +31,7 @@ def glance_at(module: Any, tensor: Any, record: CallRecord, change: Callable[[An
     if len(record.inputs) != 1 or len(record.outputs) != 1 or module._forward_pre_hooks:
         return None
     own = module._parameters.get("weight"), module._parameters.get("bias")
-    if own[0] is None or not any(tensor is each for each in own):
+    if tensor is None or own[0] is None or not any(tensor is each for each in own):
         return None
     if any(type(each) is not torch.nn.Parameter or each.is_meta for each in own if each is not None):
         return None
