@@ -133,20 +133,22 @@ class Glance:
     after: np.ndarray
 
 
+Changing = Callable[[np.ndarray, slice], "np.ndarray | None"]
+"""Returns other values of a part of a parameter, from all of its values and the part."""
+
+
 @runtime_checkable
 class Glancing(Protocol):
     """A runner that can compute some elements of what a plain layer gives, which takes next to nothing."""
 
-    def glance(
-        self, call: str, record: CallRecord, only: str, change: Callable[[np.ndarray], np.ndarray | None]
-    ) -> Glance | None:
+    def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
         """Return some elements that a call gives, without and with one of its parameters changed.
 
         Args:
             call: the call.
             record: its values in the last `run`.
             only: name of the parameter, as the graph has it.
-            change: makes other values of some of a parameter's; None where it cannot without the rest.
+            change: makes other values of a part of a parameter; None where it cannot.
 
         Returns:
             None where the call's module is no plain layer.

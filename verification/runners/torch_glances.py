@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...frontends.torch_module.export.tensors import array_of, tensor_of
-from .runs import CallRecord, Glance
+from .runs import CallRecord, Changing, Glance
 
 _ROWS, _CHANNELS, _FEATURES = 64, 8, 64
 """Rows of a matrix, channels of an image and features of a row that are looked at, at most."""
@@ -17,14 +17,14 @@ _Part = Callable[[Any, Any], Any]
 """Computes some of what a layer gives from as much of its weight and bias."""
 
 
-def glance_at(module: Any, tensor: Any, record: CallRecord, change: Callable[[Any], Any]) -> Glance | None:
+def glance_at(module: Any, tensor: Any, record: CallRecord, change: Changing) -> Glance | None:
     """Return some elements of a layer's result, and with one parameter changed; None for other modules.
 
     Args:
         module: the module that was called.
         tensor: its weight or its bias.
         record: the call; one tensor enters and one leaves it.
-        change: makes other values of some of a parameter's; None where it cannot without the rest.
+        change: as in `Glancing`.
     """
     import torch
 
@@ -43,7 +43,7 @@ def glance_at(module: Any, tensor: Any, record: CallRecord, change: Callable[[An
         return None
     part, expected, features = found
     weight, bias = (None if each is None else each.detach()[features] for each in own)
-    changed = change(array_of(tensor.detach()[features]))
+    changed = change(array_of(tensor.detach()), features)
     if changed is None:
         return None
     other = tensor_of(changed)

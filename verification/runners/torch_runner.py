@@ -16,7 +16,7 @@ from ...frontends.torch_module.modules.live_state import Changed, Untouched
 from ...ir import Graph, ModelError, Operator, walk_operators
 from ..training.step import Step
 from .records import ValueStore
-from .runs import ELUS, CallRecord, Glance, Placeholder, Run
+from .runs import ELUS, CallRecord, Changing, Glance, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
@@ -290,9 +290,7 @@ class TorchRunner:
                 ) from error
         return [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
 
-    def glance(
-        self, call: str, record: CallRecord, only: str, change: Callable[[np.ndarray], np.ndarray | None]
-    ) -> Glance | None:
+    def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
         """Return some elements that a linear or convolution layer gives; see `Glancing`."""
         from .torch_glances import glance_at
 
