@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ..ir import numpy_dtype
+from .extents import Extent, measure_extent
 
 MULTIPLE = 4
 """Allowed distance of a target, as a multiple of what rounding alone moves the source."""
@@ -47,6 +48,8 @@ _INNER = 2
 """Units in the last place that values added up inside an operator may be off."""
 
 _UNDECIDED = "decided by rounding alone"
+
+_INDISTINCT = "moved by rounding alone as far as its values are apart"
 
 _RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
 
@@ -159,6 +162,9 @@ def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> 
 
 def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Comparison:
     """Compare floating-point arrays; differences beyond some units are judged by rounding."""
+    extent = measure_extent(source, target)
+    if extent is not None and extent.apart <= (close := _closeness(source, target, extent, by)):
+        return _judge_close(source, target, extent, close)
     wide = np.complex128 if kind_of(source) == "c" else np.float64
     s, t = source.astype(wide), target.astype(wide)
     shape = tuple(source.shape)
@@ -175,22 +181,19 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
         s, t = s[finite], t[finite]
     off = np.abs(s - t)
     max_abs, scale = float(off.max(initial=0.0)), float(np.abs(s).max(initial=0.0))
-    dtype = max((str(source.dtype), str(target.dtype)), key=_epsilon)
-    close = _epsilon(dtype) * max(by.ulps * scale, _INNER * by.inner) + by.slack
-    if close < max_abs <= (floor := by.ulps * _TINY.get(real_type(dtype), 0.0)):
-        close = floor
+    close = _closeness(source, target, Extent(max_abs, -scale, scale), by)
     found = Comparison(shape, max_abs, _ratio(max_abs, scale), close, True)
     if max_abs > close:
         found = _compare_by_rounding(found, (s, t), finite, by, close)
         if found is None:
+            dtype = _coarser(source, target)
             relative = max(DEFAULTS.get(real_type(dtype), 1e-4), by.ulps * _epsilon(dtype))
             allowed = relative * max(scale, 1e-6)
             found = Comparison(shape, max_abs, _ratio(max_abs, scale), allowed, max_abs <= allowed)
             found = found if found.passed else replace(found, reason=f"{max_abs:.3g} apart")
     narrower = _find_narrower_type(source, target) if found.passed and max_abs else ""
     if narrower:
-        reason = f"{max_abs:.3g} apart: each value that differs is the source's, rounded to {narrower}"
-        return replace(found, passed=False, reason=reason)
+        return replace(found, passed=False, reason=_describe_narrower(max_abs, narrower))
     if not found.passed:
         return found
     if source.size and not s.size:
@@ -200,6 +203,33 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
             found.unproven or _explain_constant(s, source.size) or _explain_tolerance(s, found.tolerance)
         )
     return replace(found, reason=found.reason or _remark(unproven), unproven=unproven)
+
+
+def _closeness(source: np.ndarray, target: np.ndarray, extent: Extent, by: Yardstick) -> float:
+    """Return how far arrays may be apart before anything is measured."""
+    dtype = _coarser(source, target)
+    close = _epsilon(dtype) * max(by.ulps * extent.scale, _INNER * by.inner) + by.slack
+    floor = by.ulps * _TINY.get(real_type(dtype), 0.0)
+    return floor if close < extent.apart <= floor else close
+
+
+def _judge_close(source: np.ndarray, target: np.ndarray, extent: Extent, close: float) -> Comparison:
+    """Return the comparison of finite arrays that are no further apart than `close`."""
+    shape, apart = tuple(source.shape), extent.apart
+    found = Comparison(shape, apart, _ratio(apart, extent.scale), close, True)
+    narrower = _find_narrower_type(source, target) if apart else ""
+    if narrower:
+        return replace(found, passed=False, reason=_describe_narrower(apart, narrower))
+    unproven, reach = "", (extent.high - extent.low) / 2 if source.size > 1 else extent.scale
+    if source.size > 1 and extent.low == extent.high:
+        unproven = f"{source.reshape(-1)[:1].astype(np.float64)[0]} everywhere"
+    elif close and reach <= close:
+        unproven = _INDISTINCT
+    return replace(found, reason=_remark(unproven), unproven=unproven)
+
+
+def _describe_narrower(apart: float, narrower: str) -> str:
+    return f"{apart:.3g} apart: each value that differs is the source's, rounded to {narrower}"
 
 
 def _find_narrower_type(source: np.ndarray, target: np.ndarray) -> str:
@@ -335,6 +365,10 @@ def real_type(dtype: str) -> str:
     return _COMPLEX.get(dtype, dtype)
 
 
+def _coarser(source: np.ndarray, target: np.ndarray) -> str:
+    return max((str(source.dtype), str(target.dtype)), key=_epsilon)
+
+
 def _epsilon(dtype: str) -> float:
     return EPSILON.get(real_type(dtype), 2.0**-23)
 
@@ -370,7 +404,7 @@ def _explain_tolerance(finite: np.ndarray, tolerance: float) -> str:
     """Explain why elements prove nothing: a constant would be within the tolerance."""
     if not tolerance or kind_of(finite) == "c":
         return ""
-    return "moved by rounding alone as far as its values are apart" if _reach(finite) <= tolerance else ""
+    return _INDISTINCT if _reach(finite) <= tolerance else ""
 
 
 def _reach(finite: np.ndarray) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,7 +14,7 @@ from .compare import EPSILON, kind_of
 from .coverage import Sensitivity
 from .inputs import batch_symbols, bindings, resize_inputs
 from .report import ModuleRow, OutputRow
-from .runners.runs import CallRecord, Run, Runner, Varying
+from .runners.runs import CallRecord, Glancing, Run, Runner, Varying
 
 CHANGE = 1e-2
 """Share of an element that is added to it or subtracted; an absolute number if all elements are 0."""
@@ -29,11 +31,17 @@ LIMIT = 1_000_000_000
 _LARGE = 1_000_000
 """Bytes of inputs above which gradients are computed for one example, as they keep every value."""
 
+_SOME = 2**14
+"""Number of a parameter's first elements that are looked at before all of them."""
+
 _BRIEF = 80
 """Number of characters of a framework's own message that are shown."""
 
 _AROUND = 3
 """Number of enclosing modules that are tried for a parameter that moves no output."""
+
+_FAR = 4
+"""Factor by which parameters changed at once must stay below what is noticed, to be not tried one by one."""
 
 _REPLAYED = 6
 """Number of modules whose values alone are kept: parameters of one, and of those around it, come in a row."""
@@ -106,7 +114,7 @@ class Measuring:
             return Sensitivity(len(self._names), 0, unmeasured="not changed in the source's runtime")
         moved, why = self._by_gradients(self._runner)
         left = [key for key in self._names if key not in moved]
-        alone = {key for key in left if self._moves_alone(key)}
+        alone = self._find_alone(left)
         return Sensitivity(
             len(self._names),
             len(moved),
@@ -115,8 +123,10 @@ class Measuring:
             why,
         )
 
-    def change(self, array: np.ndarray) -> np.ndarray:
+    def change(self, array: np.ndarray, pattern: int = 0) -> np.ndarray:
         """Return a parameter with every element changed at a random sign; non-finite ones stay.
+
+        Each `pattern` has other signs.
 
         In an array of ones and zeros, such as a mask, both are exchanged, because a comparison would not
         notice a hundredth.
@@ -125,7 +135,8 @@ class Measuring:
         if _is_mask(wide):
             return (1 - wide).astype(array.dtype)
         by = self._steps(wide)
-        signs = np.random.default_rng(array.size).integers(0, 2, wide.shape) * 2.0 - 1.0
+        random = np.random.default_rng([array.size, pattern] if pattern else array.size)
+        signs = random.integers(0, 2, wide.shape) * 2.0 - 1.0
         return np.where(np.isfinite(wide), wide + by * signs, wide).astype(array.dtype)
 
     def _steps(self, array: np.ndarray) -> np.ndarray:
@@ -133,7 +144,7 @@ class Measuring:
         if _is_mask(array):
             return np.ones(array.shape)
         found = np.abs(array, dtype=np.float64)
-        if not np.any(found[np.isfinite(found)]):
+        if not np.any(np.isfinite(found) & (found != 0)):
             return np.full(array.shape, self._change)
         found *= self._change
         return found
@@ -170,14 +181,15 @@ class Measuring:
                 weights = [self._weights(at, array) for at, (_, array) in enumerate(run.outputs)]
                 gradients = runner.gradients(inputs, weights)
                 found = {key for key in self._names if self._is_moving(key, gradients)}
-                return found | {key for key in self._masks() - found if self._moves_output(key)}, ""
+                return found | {key for key in self._masks(found) if self._moves_output(key)}, ""
             except ModelError as error:
                 why = _brief(error)
         return set(), why
 
-    def _masks(self) -> set[int]:
-        """Return the parameters of ones and zeros, which a comparison may read without a gradient."""
-        return {key for key in self._names if _is_mask(self._graph.parameter(key).data.numpy())}
+    def _masks(self, found: Collection[int]) -> set[int]:
+        """Return further parameters, of ones and zeros, which a comparison may read without a gradient."""
+        left = self._names.keys() - found
+        return {key for key in left if _is_mask(self._graph.parameter(key).data.numpy())}
 
     def _moves_output(self, key: int) -> bool:
         try:
@@ -202,15 +214,22 @@ class Measuring:
         value = self._graph.parameter(key).data.numpy()
         if gradient is None:
             gradient = self._of_statistic(key, gradients)
-        if gradient is None or gradient.shape != value.shape:
+        if gradient is None or gradient.shape != value.shape or not gradient.any():
             return False
+        some = value.reshape(-1)[:_SOME]
+        if _tells(some) and self._squares(some, gradient.reshape(-1)[:_SOME]) > 1:
+            return True
+        return self._squares(value, gradient) > 1
+
+    def _squares(self, value: np.ndarray, gradient: np.ndarray) -> float:
+        """Return the sum of the squares by which each element's change moves the weighted outputs."""
         with np.errstate(all="ignore"):
             terms = self._steps(value)
             terms *= gradient
             squares = float(np.vdot(terms, terms))
             if not np.isfinite(squares):
                 squares = float(np.square(terms[np.isfinite(terms)]).sum())
-        return squares > 1
+        return squares
 
     def _of_statistic(self, key: int, gradients: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """Return the gradient of a running mean or variance, derived from beta's or gamma's.
@@ -236,37 +255,97 @@ class Measuring:
         node = None if value is None else self._graph.node(value.node)
         return node.data.numpy() if isinstance(node, Parameter) else self._graph.constant_value(value)
 
-    def _moves_alone(self, key: int) -> bool:
-        """Whether a parameter moves the results of a module around it that was compared alone."""
-        names = self._graph.modules.call_names()
-        for call in self._graph.modules.calls():
-            if key not in self._graph.modules.module(call.module).parameters.values():
-                continue
-            for around in self._graph.modules.ancestors(call.key)[:_AROUND]:
-                row, record = self._rows.get(names[around]), self._run.calls.get(names[around])
+    def _find_alone(self, left: Sequence[int]) -> set[int]:
+        """Return the parameters that move the results of a module around them that was compared alone.
+
+        The module that holds a parameter is tried first, then those around it.
+        """
+        found: set[int] = set()
+        for level in range(_AROUND):
+            for call, keys in self._calls_around([key for key in left if key not in found], level).items():
+                row, record = self._rows.get(call), self._run.calls.get(call)
                 if row is None or not row.isolated_passed or record is None:
                     continue
-                if self._moves(names[around], record, key, row):
-                    return True
-        return False
+                if level and self._stays(call, record, keys, row):
+                    continue
+                found |= {key for key in keys if self._moves(call, record, key, row)}
+        return found
+
+    def _calls_around(self, left: Collection[int], level: int) -> dict[str, list[int]]:
+        """Return name of a call -> the parameters of modules that are called so many levels inside it."""
+        tree, found, wanted = self._graph.modules, dict[str, list[int]](), set(left)
+        names = tree.call_names()
+        for call in tree.calls():
+            held = [key for key in tree.module(call.module).parameters.values() if key in wanted]
+            around = tree.ancestors(call.key) if held else []
+            if level < len(around):
+                within = found.setdefault(names[around[level]], [])
+                within += [key for key in held if key not in within]
+        return found
+
+    def _stays(self, call: str, record: CallRecord, keys: Sequence[int], row: ModuleRow) -> bool:
+        """Whether a call gives the same by far with all of several parameters changed at once.
+
+        Most parameters that move nothing in their own module move nothing around it: one run shows that of
+        all. Each has signs of its own, so that changes do not cancel each other; those of masks might.
+        """
+        if len(keys) < 2 or any(_is_mask(self._graph.parameter(key).data.numpy()) for key in keys):
+            return False
+        moved = self._find_move(call, record, keys)
+        return moved is not None and moved <= _bound(row) / _FAR
 
     def _moves(self, call: str, record: CallRecord, key: int, row: ModuleRow) -> bool:
+        """Whether a parameter alone moves what a call gives."""
+        if self._moves_some(call, record, key, _bound(row)):
+            return True
+        moved = self._find_move(call, record, [key])
+        return moved is not None and moved > _bound(row)
+
+    def _find_move(self, call: str, record: CallRecord, keys: Sequence[int]) -> float | None:
+        """Return how far what a call gives moves with parameters changed; None where it does not run."""
         try:
             before = self._replayed.pop(call, None) or self._runner.run_module(call, record.inputs)
             self._replayed[call] = before  # the last one used stands last
             if len(self._replayed) > _REPLAYED:
                 del self._replayed[next(iter(self._replayed))]
-            with self._runner.altered(self.change, call, self._names[key]):
+            with ExitStack() as changed:
+                for number, key in enumerate(keys):
+                    change = partial(self.change, pattern=number)
+                    changed.enter_context(self._runner.altered(change, call, self._names[key]))
                 after = self._runner.run_module(call, record.inputs)
         except (ModelError, KeyError):
+            return None
+        return max((_distance(a, b) for a, b in zip(before, after, strict=False)), default=0.0)
+
+    def _moves_some(self, call: str, record: CallRecord, key: int, bound: float) -> bool:
+        """Whether a few elements of what a call gives show already that a parameter moves them."""
+        if not isinstance(self._runner, Glancing):
             return False
-        bound = row.isolated_tolerance or row.tolerance or 0.0
-        return any(_distance(a, b) > bound for a, b in zip(before, after, strict=False))
+        found = self._runner.glance(call, record, self._names[key], self._change_some)
+        if found is None or _distance(found.recorded, found.before) > bound:
+            return False
+        return _distance(found.before, found.after) > bound
+
+    def _change_some(self, array: np.ndarray, part: slice) -> np.ndarray | None:
+        """Change a part of a parameter as `change` does; None where that depends on the rest of many."""
+        if array.size <= _SOME:
+            return self.change(array)[part]
+        return self.change(array[part]) if _tells(array[part]) else None
+
+
+def _bound(row: ModuleRow) -> float:
+    """Return how far what a call alone gives may be off."""
+    return row.isolated_tolerance or row.tolerance or 0.0
 
 
 def _brief(error: ModelError) -> str:
     line = next(iter(error.message.splitlines()), "")
     return line if len(line) <= _BRIEF else f"{line[:_BRIEF]}…"
+
+
+def _tells(some: np.ndarray) -> bool:
+    """Whether some elements of a parameter tell how it is changed: it is no mask, and not all zeros."""
+    return bool(((some != 0) & (some != 1) & np.isfinite(some)).any())
 
 
 def _is_mask(array: np.ndarray) -> bool:
@@ -288,7 +367,11 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
     """Return the largest difference; infinite where shapes differ, or which elements are finite."""
     if a.shape != b.shape:
         return np.inf
+    x, y = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
-        found = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    both = np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
+        found = np.abs(x - y)
+    most = float(found.max(initial=0.0))
+    if np.isfinite(most):
+        return most
+    both = np.isnan(x) & np.isnan(y)
     return float(np.nan_to_num(np.where(both | (a == b), 0.0, found), nan=np.inf).max(initial=0.0))

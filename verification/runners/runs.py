@@ -118,6 +118,44 @@ class ModelRunner(Runner, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Some elements of what a call gives.
+
+    Attributes:
+        recorded: as they were in the run.
+        before: as the layer gives them.
+        after: as it gives them with one parameter changed.
+    """
+
+    recorded: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+
+
+Changing = Callable[[np.ndarray, slice], "np.ndarray | None"]
+"""Returns other values of a part of a parameter, from all of its values and the part."""
+
+
+@runtime_checkable
+class Glancing(Protocol):
+    """A runner that can compute some elements of what a plain layer gives, which takes next to nothing."""
+
+    def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
+        """Return some elements that a call gives, without and with one of its parameters changed.
+
+        Args:
+            call: the call.
+            record: its values in the last `run`.
+            only: name of the parameter, as the graph has it.
+            change: makes other values of a part of a parameter; None where it cannot.
+
+        Returns:
+            None where the call's module is no plain layer.
+        """
+        ...
+
+
 @runtime_checkable
 class Varying(Protocol):
     """A runner that changes one parameter after the other, where there are no gradients."""

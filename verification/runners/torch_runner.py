@@ -16,7 +16,7 @@ from ...frontends.torch_module.modules.live_state import Changed, Untouched
 from ...ir import Graph, ModelError, Operator, walk_operators
 from ..training.step import Step
 from .records import ValueStore
-from .runs import ELUS, CallRecord, Placeholder, Run
+from .runs import ELUS, CallRecord, Changing, Glance, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
@@ -289,6 +289,13 @@ class TorchRunner:
                     "E702", f"the torch module raised {type(error).__name__}: {error}"
                 ) from error
         return [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+    def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
+        """Return some elements that a linear or convolution layer gives; see `Glancing`."""
+        from .torch_glances import glance_at
+
+        module, _, _, changed = self._arguments[call]
+        return None if changed else glance_at(module, self._named_tensors.get(only), record, change)
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
         """Make one training step; see `training_step.Trainer`.

@@ -1,0 +1,92 @@
+"""Computes a few elements of a linear or convolution layer: enough to see that a change moves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...frontends.torch_module.export.tensors import array_of, tensor_of
+from .runs import CallRecord, Changing, Glance
+
+_ROWS, _CHANNELS, _FEATURES = 64, 8, 64
+"""Rows of a matrix, channels of an image and features of a row that are looked at, at most."""
+
+_Part = Callable[[Any, Any], Any]
+"""Computes some of what a layer gives from as much of its weight and bias."""
+
+
+def glance_at(module: Any, tensor: Any, record: CallRecord, change: Changing) -> Glance | None:
+    """Return some elements of a layer's result, and with one parameter changed; None for other modules.
+
+    Args:
+        module: the module that was called.
+        tensor: its weight or its bias.
+        record: the call; one tensor enters and one leaves it.
+        change: as in `Glancing`.
+    """
+    import torch
+
+    if len(record.inputs) != 1 or len(record.outputs) != 1 or module._forward_pre_hooks:
+        return None
+    own = module._parameters.get("weight"), module._parameters.get("bias")
+    if tensor is None or own[0] is None or not any(tensor is each for each in own):
+        return None
+    if any(type(each) is not torch.nn.Parameter or each.is_meta for each in own if each is not None):
+        return None
+    own_type = array_of(own[0].detach()[:0]).dtype
+    if any(array.dtype != own_type for array in (*record.inputs, *record.outputs)):
+        return None
+    found = _of_linear(module, record) or _of_convolution(module, record)
+    if found is None:
+        return None
+    part, expected, features = found
+    weight, bias = (None if each is None else each.detach()[features] for each in own)
+    changed = change(array_of(tensor.detach()), features)
+    if changed is None:
+        return None
+    other = tensor_of(changed)
+    before = part(weight, bias)
+    after = part(other, bias) if tensor is own[0] else part(weight, other)
+    return Glance(expected, np.array(array_of(before)), np.array(array_of(after)))
+
+
+def _of_linear(module: Any, record: CallRecord) -> tuple[_Part, np.ndarray, slice] | None:
+    """Return the part of a linear layer, what it gave, and the features of which that is."""
+    import torch
+
+    entering, leaving = record.inputs[0], record.outputs[0]
+    if type(module) is not torch.nn.Linear or not entering.size or not entering.ndim:
+        return None
+    given = entering.reshape(-1, entering.shape[-1])
+    got = leaving.reshape(-1, leaving.shape[-1])
+    if len(given) != len(got) or got.shape[1] != module.out_features:
+        return None
+    rows = slice(None, None, -(-len(given) // _ROWS))
+    features = slice(None, None, -(-module.out_features // _FEATURES))
+    some = tensor_of(given[rows])
+    part: _Part = lambda weight, bias: torch.nn.functional.linear(some, weight, bias)  # noqa: E731
+    return part, got[rows, features], features
+
+
+def _of_convolution(module: Any, record: CallRecord) -> tuple[_Part, np.ndarray, slice] | None:
+    """Return the first example and channels of a convolution, what it gave, and the channels."""
+    import torch
+
+    kinds = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+    entering, leaving = record.inputs[0], record.outputs[0]
+    if type(module) not in kinds or module.padding_mode != "zeros" or not entering.size:
+        return None
+    if entering.ndim != module.weight.ndim or leaving.ndim != entering.ndim:
+        return None
+    leave, enter = module.out_channels // module.groups, module.in_channels // module.groups
+    groups = min(module.groups, max(1, _CHANNELS // leave))
+    count = groups * leave if groups > 1 else min(leave, _CHANNELS)
+    some = tensor_of(entering[:1, : groups * enter])
+    run = (torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.nn.functional.conv3d)[
+        kinds.index(type(module))
+    ]
+    shape = (module.stride, module.padding, module.dilation, groups)
+    part: _Part = lambda weight, bias: run(some, weight, bias, *shape)  # noqa: E731
+    return part, leaving[:1, :count], slice(count)
