@@ -107,3 +107,13 @@ def matmul(view: View) -> Expression:
         return infix(_total(view, 0, -1), "+", _total(view, 1, -2), ADD)
     equal = len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
     return call("ops.bmm" if equal else "ops.matmul", view.tensor(0), view.tensor(1))
+
+
+@TABLE.call("regraft.mindspore.MatMul")
+def transposing_matmul(view: View) -> Expression:
+    """Emit the primitive, because ops.bmm takes operands as they are."""
+    flags = tuple(
+        Argument(f"transpose_{name}", "True") for name in "ab" if view.operator.int(f"trans{name.upper()}")
+    )
+    product = view.scope.attribute("matmul", Call("ops.BatchMatMul", flags))
+    return call(product, view.tensor(0), view.tensor(1))
