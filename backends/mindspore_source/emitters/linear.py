@@ -111,9 +111,9 @@ def matmul(view: View) -> Expression:
 
 @TABLE.call("regraft.mindspore.MatMul")
 def transposing_matmul(view: View) -> Expression:
-    """Emit the primitive, because ops.bmm takes operands as they are."""
-    flags = tuple(
-        Argument(f"transpose_{name}", "True") for name in "ab" if view.operator.int(f"trans{name.upper()}")
-    )
-    product = view.scope.attribute("matmul", Call("ops.BatchMatMul", flags))
+    """Emit the primitive, because ops.bmm takes operands as they are; named as in BLAS, nt for a @ b.T."""
+    turned = {name: view.operator.int(f"trans{name.upper()}") for name in "ab"}
+    flags = tuple(Argument(f"transpose_{name}", "True") for name, turns in turned.items() if turns)
+    letters = "".join("t" if turns else "n" for turns in turned.values())
+    product = view.scope.function(f"matmul_{letters}", Call("ops.BatchMatMul", flags))
     return call(product, view.tensor(0), view.tensor(1))

@@ -19,16 +19,16 @@ class FoldTransposes(Pass):
     """Fold a Transpose of the last two axes into the batched product that reads it.
 
     What it does:
-        Makes a MatMul that alone reads a Transpose of the last two axes a `regraft.mindspore.MatMul` of what is
-        transposed: ``ops.BatchMatMul(transpose_b=True)``.
+        Makes a MatMul that alone reads a Transpose of the last two axes a `regraft.mindspore.MatMul` of what
+        is transposed: ``ops.BatchMatMul(transpose_b=True)``.
 
     Why:
-        Attention is written so by hand. PyNative mode copies what is transposed; the product reads it where it
-        lies.
+        Attention is written so by hand. PyNative mode copies what is transposed; the product reads it as
+        it lies.
 
     Leaves alone:
-        Matrices without a batch, batches that are broadcast, integers, an axis of no elements, and a Transpose
-        that is another module's.
+        Matrices without a batch, batches that are broadcast, integers, an axis of no elements, and another
+        module's Transpose.
 
     Refuses:
         Nothing.
