@@ -1,4 +1,4 @@
-"""Batched products in emitted source that transpose their operands: results and gradients are torch's."""
+"""Products in emitted source that transpose their operands: results and gradients are torch's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import mindspore as ms
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import regraft
 
@@ -54,8 +55,8 @@ class SumOfSquares(ms.nn.Cell):
         super().__init__()
         self.net = net
 
-    def construct(self, q, k):
-        return self.net(q, k).square().sum()
+    def construct(self, *operands):
+        return self.net(*operands).square().sum()
 
 
 def write(function, folder: Path, given: list[np.ndarray]) -> str:
@@ -122,3 +123,46 @@ def test_two_products_of_one_class_share_an_attribute(tmp_path):
     want = attend_twice(*map(torch.from_numpy, given))
     for w, g in zip(want, net(*map(ms.Tensor, given)), strict=True):
         np.testing.assert_allclose(g.asnumpy(), w.numpy(), rtol=1e-5, atol=1e-5)
+
+
+ROWS = {
+    "matrix": ((3, 4), (5, 4), (5,)),
+    "batch": ((2, 3, 4), (5, 4), (5,)),
+    "no bias": ((2, 1, 3, 4), (5, 4)),
+}
+
+
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE], ids=["PyNative", "graph"])
+@pytest.mark.parametrize("case", ROWS)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_product_with_a_weight_and_its_gradients_are_torchs(case, dtype, mode, tmp_path):
+    given = arrays(dtype, *ROWS[case])
+    text = write(F.linear, tmp_path / "out", given)
+    assert "affine(" in text
+    assert "ops.dense(" not in text
+    net = load_emitted(tmp_path / "out").build()
+    near = {"rtol": 2e-2, "atol": 0.2} if dtype == "float16" else {"rtol": 1e-5, "atol": 1e-5}
+    want, gradients = of_torch(F.linear, given)
+    with mode_of(mode):
+        tensors = [ms.Tensor(array) for array in given]
+        np.testing.assert_allclose(net(*tensors).asnumpy(), want, **near)
+        found = ms.grad(SumOfSquares(net), grad_position=tuple(range(len(given))))(*tensors)
+    for gradient, expected in zip(found, gradients, strict=True):
+        np.testing.assert_allclose(gradient.asnumpy(), expected, **near)
+
+
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE], ids=["PyNative", "graph"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_no_rows_are_a_result_of_no_rows(dtype, mode, tmp_path):
+    given = arrays(dtype, *ROWS["batch"])
+    write(F.linear, tmp_path / "out", given)
+    net = load_emitted(tmp_path / "out").build()
+    with mode_of(mode):
+        got = net(*map(ms.Tensor, [given[0][:0], *given[1:]]))
+    assert got.shape == (0, 3, 5)
+
+
+def test_float64_is_left_to_a_kernel_that_takes_no_rows(tmp_path):
+    """MindSpore's product of matrices of float64 ends the process on an empty batch."""
+    given = arrays("float64", *ROWS["batch"])
+    assert "ops.dense(" in write(F.linear, tmp_path / "out", given)
