@@ -51,6 +51,10 @@ class Scope(Protocol):
         """Declare an auxiliary attribute, ``self.name``, and return how to write it."""
         ...
 
+    def function(self, name: str, constructor: Part) -> Access:
+        """Declare a primitive without state as an attribute, once for all uses of its name."""
+        ...
+
     def host(self, value: Value) -> str:
         """Return "int" or "tuple" for a shape computation in Python, empty for a tensor."""
         ...

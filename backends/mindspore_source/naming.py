@@ -13,6 +13,7 @@ from .recorded_names import ATTRIBUTES_OF_CELL, INITIALIZER_CLASSES
 OWN_NAMES = frozenset(
     {
         "int",
+        "affine",
         "numbers",
         "by_axis",
         "sizes_of",

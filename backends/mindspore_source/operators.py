@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir import InvalidGraphError, Operator, TensorType
+from ...ir import Dim, InvalidGraphError, Operator, TensorType
 from ...ir.declarations import DeclarationTable
 from ...ir.signatures import AttributeSpec
 from ...ir.traits import Traits
@@ -70,6 +70,25 @@ def _common(operator: Operator, a: TensorType | None, b: TensorType | None) -> T
     return a if a == b else None
 
 
+def _product(operator: Operator, types: Types) -> list[TensorType | None]:
+    """Infer the product's type, of one matrix a batch; operands must agree in their batch and inner size."""
+    a, b = types[0], types[1]
+    if a is None or b is None or a.shape is None or b.shape is None:
+        return [None]
+    *batch, rows, inner = _exchanged(a.shape, operator.int("transA"))
+    *other, depth, columns = _exchanged(b.shape, operator.int("transB"))
+    pairs = zip((*batch, inner), (*other, depth), strict=False)
+    if len(batch) != len(other) or any(
+        isinstance(m, int) and isinstance(n, int) and m != n for m, n in pairs
+    ):
+        raise InvalidGraphError("E301", f"expected a batch of products of matrices, got {a} and {b}")
+    return [TensorType(a.dtype, (*batch, rows, columns))]
+
+
+def _exchanged(shape: tuple[Dim, ...], turned: int) -> tuple[Dim, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if turned else shape
+
+
 def _argmin(operator: Operator, types: Types) -> list[TensorType | None]:
     given = types[0]
     if given is None or given.shape is None:
@@ -98,6 +117,13 @@ TABLE.add(
     ],
     infer=_argmin,
     summary="ONNX's ArgMin, whose places are int32",
+)
+TABLE.add(
+    "MatMul",
+    inputs="A B",
+    attributes=[AttributeSpec("transA", "int", default=0), AttributeSpec("transB", "int", default=0)],
+    infer=_product,
+    summary="MatMul of one product a batch, whose operands may have their last two axes exchanged",
 )
 TABLE.add(
     "TopK",

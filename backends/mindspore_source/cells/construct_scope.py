@@ -24,6 +24,7 @@ class ConstructScope:
         self.hosts: dict[Value, str] = {}
         self.constants: dict[Value, Access] = {}
         self._short: dict[tuple[str, tuple[int, ...], bytes], Access] = {}
+        self._functions: dict[str, Access] = {}
 
     def host(self, value: Value) -> str:
         """Return "int" or "tuple" for a shape computation, empty for a tensor."""
@@ -121,6 +122,12 @@ class ConstructScope:
             found, n = attribute_name(f"{name}{n}"), n + 1
         self.definition.attributes.append((found, constructor))
         return Access((found,))
+
+    def function(self, name: str, constructor: Part) -> Access:
+        """Declare a primitive without state as an attribute, once for all uses of a name, and return it."""
+        if name not in self._functions:
+            self._functions[name] = self.attribute(name, constructor)
+        return self._functions[name]
 
 
 _LONGEST = 16

@@ -164,6 +164,9 @@ class _SizesAsTensors:
     def attribute(self, name: str, constructor: Part) -> Access:
         return self.scope.attribute(name, constructor)
 
+    def function(self, name: str, constructor: Part) -> Access:
+        return self.scope.function(name, constructor)
+
     def host(self, value: Value) -> str:  # noqa: ARG002 - none is a size here
         return ""
 
@@ -207,6 +210,8 @@ class _Probe:
 
     def attribute(self, name: str, constructor: Part) -> Access:  # noqa: ARG002 - a probe declares nothing
         return Access((name,))
+
+    function = attribute
 
     def is_returned(self, value: Value) -> bool:  # noqa: ARG002 - a probe has no classes
         return False

@@ -51,12 +51,27 @@ def linear_layer(view: View) -> NnLayer:
 
 @TABLE.call("regraft.Linear")
 def linear(view: View) -> Expression:
-    """Emit ops.dense, with the weight as an operand."""
+    """Emit a function that computes as nn.Dense does, or ops.dense, with the weight as an operand."""
     if view.shape(1)[-1] == 0:
         return infix(
             _total(view, 0, -1), "+", view.use(2, MULTIPLY) if view.has(2) else _total(view, 1, 1), ADD
         )
-    return call("ops.dense", *(view.tensor(slot) for slot in range(2 + view.has(2))))
+    function = "affine" if _is_affine(view) else "ops.dense"
+    return call(function, *(view.tensor(slot) for slot in range(2 + view.has(2))))
+
+
+def _is_affine(view: View) -> bool:
+    """Whether rows of numbers meet a matrix, in a type whose kernel takes no rows too, as float64's does not.
+
+    What was MindSpore's keeps its form.
+    """
+    return (
+        view.graph.origin.framework != "mindspore"
+        and view.type(0).dtype in ("float16", "float32")
+        and view.rank() > 1
+        and len(view.shape(1)) == 2
+        and (not view.has(2) or view.shape(2) == view.shape(1)[:1])
+    )
 
 
 def _total(view: View, slot: int, axis: int) -> Expression:
@@ -107,3 +122,13 @@ def matmul(view: View) -> Expression:
         return infix(_total(view, 0, -1), "+", _total(view, 1, -2), ADD)
     equal = len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
     return call("ops.bmm" if equal else "ops.matmul", view.tensor(0), view.tensor(1))
+
+
+@TABLE.call("regraft.mindspore.MatMul")
+def transposing_matmul(view: View) -> Expression:
+    """Emit the primitive, because ops.bmm takes operands as they are; named as in BLAS, nt for a @ b.T."""
+    turned = {name: view.operator.int(f"trans{name.upper()}") for name in "ab"}
+    flags = tuple(Argument(f"transpose_{name}", "True") for name, turns in turned.items() if turns)
+    letters = "".join("t" if turns else "n" for turns in turned.values())
+    product = view.scope.function(f"matmul_{letters}", Call("ops.BatchMatMul", flags))
+    return call(product, view.tensor(0), view.tensor(1))

@@ -1,4 +1,4 @@
-"""Functions of an emitted file's own, where MindSpore has none, or one that is wrong or coarse.
+"""Functions of an emitted file's own, where MindSpore has none, or one that is wrong, coarse or slow.
 
 Each is written once, into files that call it. Measured on CPU: `ops.log1p` and `ops.expm1` are 6e-8 off in
 float32 and 1e-16 in float64, however close to 0; those here are within a unit in the last place of float32,
@@ -11,6 +11,14 @@ from collections.abc import Set
 
 from ..text.python_names import names_of
 from .run_time import functions, resize
+
+AFFINE = '''def affine(x, weight, bias=None):
+    """ops.dense, which copies the weight at every call in PyNative mode; nn.Dense computes it so."""
+    y = ops.MatMul(transpose_b=True)(x.reshape(-1, weight.shape[1]), weight)
+    if bias is not None:
+        y = ops.bias_add(y, bias)
+    return y.reshape(*x.shape[:-1], weight.shape[0])
+'''
 
 MODULO = '''def modulo(x, y):
     """x % y, which is NaN in MindSpore where y is infinite."""
@@ -125,6 +133,7 @@ ONNX_LSTM = '''def onnx_lstm(x, w, r, b, lengths, h, c, peepholes, backwards):
 _FUNCTIONS = {
     **functions.FUNCTIONS,
     **resize.FUNCTIONS,
+    "affine": AFFINE,
     "modulo": MODULO,
     "fmod": FMOD,
     "nearest_pixels": NEAREST_PIXELS,

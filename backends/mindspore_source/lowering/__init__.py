@@ -14,6 +14,7 @@ from .count_turns import CountTurns
 from .dissolve_calls import DissolveCalls
 from .enclose_in_root_call import EncloseInRootCall
 from .fold_prelu_slopes import FoldPreluSlopes
+from .fold_transposes import FoldTransposes
 from .hoist_calls import HoistCalls
 from .indexing.count_indices_from_front import CountIndicesFromFront
 from .indexing.index_unit_slices import IndexUnitSlices
@@ -70,6 +71,7 @@ LOWERING: tuple[Pass, ...] = (
         can_emit,
         hint="`--partial` writes the rest, and leaves these to be written by hand; `--to onnx` may have them",
     ),
+    FoldTransposes(),  # in attention as well, which is written out now
     ReturnSizeTensors(),
     KeepRowsApart(),
     RegisterLooseParameters(),

@@ -24,17 +24,16 @@ class Outputs(nn.Cell):
             initializer("zeros", (8, 8), ms.bool_), requires_grad=False
         )
         self.embed = nn.Embedding(20, 16, embedding_table=Normal(1.0))
+        self.matmul_nt = ops.BatchMatMul(transpose_b=True)
         self.constant = Tensor(np.tril(np.ones((8, 8), bool)))
 
     def construct(self, tokens, unused):
         x = self.embed(tokens)
-        out = x.transpose(0, 2, 1)
-        out = ops.bmm(x, out)
+        out = self.matmul_nt(x, x)
         y = ops.logical_not(self.mask)
         y = ops.where(y, -1000000000.0, out)
         y = ops.softmax(y, axis=-1)
-        out = x.transpose(0, 2, 1)
-        out = ops.bmm(x * 0.25, out)
+        out = self.matmul_nt(x * 0.25, x)
         out = ops.where(self.constant, out, float("-inf"))
         out = ops.softmax(out, axis=-1)
         out = ops.bmm(out, x) + ops.bmm(y, x)

@@ -16,6 +16,14 @@ from mindspore import Parameter, nn, ops
 from mindspore.common.initializer import HeUniform, Uniform, XavierUniform, initializer
 
 
+def affine(x, weight, bias=None):
+    """ops.dense, which copies the weight at every call in PyNative mode; nn.Dense computes it so."""
+    y = ops.MatMul(transpose_b=True)(x.reshape(-1, weight.shape[1]), weight)
+    if bias is not None:
+        y = ops.bias_add(y, bias)
+    return y.reshape(*x.shape[:-1], weight.shape[0])
+
+
 def dense(in_channels, out_channels):
     """nn.Dense with bias, drawn as in the source."""
     return nn.Dense(
@@ -43,7 +51,7 @@ class MultiheadAttention(nn.Cell):
         )
 
     def construct(self, x):
-        x = ops.dense(x, self.in_proj_weight, self.in_proj_bias)
+        x = affine(x, self.in_proj_weight, self.in_proj_bias)
         q, k, v = ops.chunk(x, 3, axis=-1)
         v = v.reshape(-1, v.shape[1], 4, 6).transpose(0, 2, 1, 3)
         q = q.reshape(-1, q.shape[1], 4, 6).transpose(0, 2, 1, 3) * 0.4082483

@@ -31,6 +31,10 @@ def _like(b, x, y):
     return b.op("Reshape", y, b.op("Shape", x))
 
 
+def _turned(b, x):
+    return b.op("Transpose", x, perm=[0, 2, 1])
+
+
 _REDUCED = "ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare ReduceL1 ReduceL2"
 
 CASES = [
@@ -89,6 +93,8 @@ CASES = [
     Case("Einsum", X, Y, equation="bij,bkj->bik"),
     Case("MatMul", X, Input(floats(2, 4, 3, seed=2))),
     Case("MatMul", X, floats(4, 5), backends=_MS),
+    Case("MatMul", X, Y, build=lambda b, x, y: b.op("MatMul", x, _turned(b, y)), backends=_MS),
+    Case("MatMul", X, Y, build=lambda b, x, y: b.op("MatMul", _turned(b, x), y), backends=_MS),
     Case("Compress", VECTOR, np.array([True, False, True, True]), axis=0),
     Case("NonZero", X),
     Case("Unique", PLACES, sorted=1),
