@@ -37,7 +37,7 @@ from .mixing import ExampleRounding, example_of, mixed_inputs
 from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow
 from .runners.runs import Fusing, Run
-from .sensitivity import Measuring
+from .sensitivity.measuring import Measuring
 from .sides import OutputRounding, Sides
 
 Arrays = Mapping[str, np.ndarray]

@@ -81,7 +81,7 @@ def _product(operator: Operator, types: Types) -> list[TensorType | None]:
     if len(batch) != len(other) or any(
         isinstance(m, int) and isinstance(n, int) and m != n for m, n in pairs
     ):
-        raise InvalidGraphError("E301", f"expected a batch of products of matrices, got {a} and {b}")
+        raise InvalidGraphError("E301", f"expected one product of matrices for each example, got {a} and {b}")
     return [TensorType(a.dtype, (*batch, rows, columns))]
 
 

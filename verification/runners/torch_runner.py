@@ -292,7 +292,7 @@ class TorchRunner:
 
     def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
         """Return some elements that a linear or convolution layer gives; see `Glancing`."""
-        from .torch_glances import glance_at
+        from ..sensitivity.torch_glances import glance_at
 
         module, _, _, changed = self._arguments[call]
         return None if changed else glance_at(module, self._named_tensors.get(only), record, change)

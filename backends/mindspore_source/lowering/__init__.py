@@ -7,14 +7,12 @@ from ...expand_functions import ExpandFunctions
 from ...legalise import Legalise
 from ...write_out_double_convolutions import WriteOutDoubleConvolutions
 from ..emitters import can_emit
-from .adopt_projections import AdoptProjections
 from .call_idle_leaves import CallIdleLeaves
 from .choose_precise_activations import ChoosePreciseActivations
 from .count_turns import CountTurns
 from .dissolve_calls import DissolveCalls
 from .enclose_in_root_call import EncloseInRootCall
 from .fold_prelu_slopes import FoldPreluSlopes
-from .fold_transposes import FoldTransposes
 from .hoist_calls import HoistCalls
 from .indexing.count_indices_from_front import CountIndicesFromFront
 from .indexing.index_unit_slices import IndexUnitSlices
@@ -22,7 +20,6 @@ from .indexing.lower_gather_nd import LowerGatherNd
 from .indexing.unstack_slices import UnstackSlices
 from .indexing.widen_places import WidenPlaces
 from .inline_empty_parameters import InlineEmptyParameters
-from .join_dense import JoinDense
 from .keep_rows_apart import KeepRowsApart
 from .kernels.lower_conv_transpose import LowerConvTranspose
 from .kernels.lower_resize import LowerResize
@@ -30,6 +27,9 @@ from .kernels.lower_roi_align import LowerRoiAlign
 from .kernels.lower_unique import LowerUnique
 from .lower_control_flow import LowerControlFlow
 from .measure_sizes import MeasureSizes
+from .products.adopt_projections import AdoptProjections
+from .products.fold_transposes import FoldTransposes
+from .products.join_dense import JoinDense
 from .register_called_leaves import RegisterCalledLeaves
 from .register_loose_parameters import RegisterLooseParameters
 from .remove_empty_calls import RemoveEmptyCalls

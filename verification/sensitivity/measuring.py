@@ -9,12 +9,12 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..ir import Graph, ModelError, Operator, Parameter, Value
-from .compare import EPSILON, kind_of
-from .coverage import Sensitivity
-from .inputs import batch_symbols, bindings, resize_inputs
-from .report import ModuleRow, OutputRow
-from .runners.runs import CallRecord, Glancing, Run, Runner, Varying
+from ...ir import Graph, ModelError, Operator, Parameter, Value
+from ..compare import EPSILON, kind_of
+from ..coverage import Sensitivity
+from ..inputs import batch_symbols, bindings, resize_inputs
+from ..report import ModuleRow, OutputRow
+from ..runners.runs import CallRecord, Glancing, Run, Runner, Varying
 
 CHANGE = 1e-2
 """Share of an element that is added to it or subtracted; an absolute number if all elements are 0."""

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ....ir import Graph, Operator, Parameter, Value
-from ....ir.composites.multihead import INPUTS
-from ....passes.base import Change, Pass
-from ..emitters.attention import PARAMETERS
+from .....ir import Graph, Operator, Parameter, Value
+from .....ir.composites.multihead import INPUTS
+from .....passes.base import Change, Pass
+from ...emitters.attention import PARAMETERS
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...frontends.torch_module.export.tensors import array_of, tensor_of
-from .runs import CallRecord, Changing, Glance
+from ..runners.runs import CallRecord, Changing, Glance
 
 _ROWS, _CHANNELS, _FEATURES = 64, 8, 64
 """Rows of a matrix, channels of an image and features of a row that are looked at, at most."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Graph, Operator, Value
-from ....passes.base import Change, Pass
-from ....passes.places import Places
-from ..operators import DOMAIN
+from .....ir import Graph, Operator, Value
+from .....passes.base import Change, Pass
+from .....passes.places import Places
+from ...operators import DOMAIN
 
 _DTYPES = ("float16", "float32", "float64")
 """Element types of which ops.BatchMatMul has kernels and gradients on CPU."""
@@ -59,9 +59,12 @@ class FoldTransposes(Pass):
             sources = _find_transposed(graph, node) if _is_batched(graph, node) else {}
             if not sources:
                 continue
-            which = " and ".join(("first", "second")[slot] for slot in sources)
-            operands = "operands" if len(sources) > 1 else "operand"
-            text = f"transposes its {which} {operands} itself"
+            one = (
+                "transposes its second operand itself"
+                if 1 in sources
+                else "transposes its first operand itself"
+            )
+            text = "transposes both operands itself" if len(sources) > 1 else one
             changes.append(Change("MS143", text, places.of(graph, node.key)))
             for slot, source in sources.items():
                 graph.set_operand(node.key, slot, source)

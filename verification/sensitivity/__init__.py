@@ -1,0 +1,1 @@
+"""Which parameters a comparison notices: each is changed, and what that moves is measured."""
