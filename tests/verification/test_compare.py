@@ -8,6 +8,7 @@ import pytest
 
 from regraft.verification import ModuleRow, OutputRow, Report, Yardstick, compare
 from regraft.verification.compare import Noise, Types
+from regraft.verification.extents import measure_extent
 from regraft.verification.modules import match
 
 NORMAL = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
@@ -221,3 +222,27 @@ class TestReport:
         assert "first divergence: fc#1" in text
         assert "FAILED: alone: 1 apart" in text
         assert "not compared: computes nothing" in text
+
+
+@pytest.mark.parametrize("size", [1, 2**14 - 1, 2**14, 3 * 2**14 + 5])
+def test_where_two_arrays_lie_is_exact_in_float64_at_any_size(size: int) -> None:
+    random = np.random.default_rng(size)
+    source = random.standard_normal(size).astype(np.float32)
+    target = (source + 1e-6 * random.standard_normal(size)).astype(np.float32)
+    found = measure_extent(source.reshape(1, -1), target.reshape(1, -1))
+    assert found is not None
+    assert found.apart == np.abs(source.astype(np.float64) - target.astype(np.float64)).max()
+    assert (found.low, found.high) == (source.min(), source.max())
+    assert found.scale == np.abs(source).max()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("at", [0, 2**14 + 3])
+def test_arrays_with_other_than_numbers_have_no_extent(number: float, at: int) -> None:
+    array = np.ones(2**15, np.float32)
+    array[at] = number
+    assert measure_extent(array, np.ones_like(array)) is None
+    assert measure_extent(np.ones_like(array), array) is None
+    assert measure_extent(array, array.copy()) is None
+    assert measure_extent(np.ones(3), np.ones(3)) is None
+    assert measure_extent(np.ones(0, np.float32), np.ones(0, np.float32)) is None

@@ -102,6 +102,93 @@ def test_frozen_tables_padding_rows_and_masks_are_measured_and_what_never_runs_i
     assert bool((net.seen == torch.ones(5, 5).tril()).all())
 
 
+class Behind(nn.Module):
+    """Branches behind factors of zero; what is behind two of them reads both, and cancels equal ones."""
+
+    def __init__(self, layer: nn.Module, *others: nn.Module) -> None:
+        super().__init__()
+        self.layer, self.others = layer, nn.ModuleList(others)
+        self.register_buffer("off", torch.zeros(1))
+
+    def forward(self, x):
+        y = self.layer(x)
+        for other in self.others:
+            y = y - other(x)
+        return x.flatten(1).sum(1) + self.off * y.flatten(1).sum(1)
+
+
+class Quiet(nn.Module):
+    """A layer whose parameters move nothing: its values are far below what is added to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.small = nn.Parameter(torch.full((4,), 1e-12))
+
+    def forward(self, x):
+        return x + self.small
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Linear(4, 700), "2x3x4"),
+        (nn.Linear(200, 90, bias=False), "2x200"),
+        (nn.Conv1d(4, 6, 3, stride=2, padding=1), "2x4x9"),
+        (nn.Conv2d(32, 32, 3, groups=32, padding="same", dilation=2), "2x32x9x9"),
+        (nn.Conv2d(8, 12, 3, groups=4), "2x8x6x6"),
+        (nn.Conv2d(3, 24, 3, padding=1, padding_mode="reflect"), "2x3x6x6"),
+        (nn.Conv3d(2, 3, 2), "2x2x4x4x4"),
+        (nn.LayerNorm(4), "2x4"),
+    ],
+    ids=str,
+)
+def test_each_parameter_of_a_layer_that_no_output_shows_is_noticed_in_the_layer(layer, shape) -> None:
+    found = covered(Behind(layer), shape).sensitivity
+    assert found is not None
+    assert found.alone == [f"layer.{name}" for name, _ in layer.named_parameters()]
+
+
+def test_a_bias_of_zeros_and_a_weight_of_zeros_are_noticed_in_the_layer() -> None:
+    layer = nn.Linear(4, 90)
+    nn.init.zeros_(layer.bias)
+    nn.init.zeros_(layer.weight)
+    found = covered(Behind(layer), "2x4").sensitivity
+    assert found is not None
+    assert found.alone == ["layer.weight", "layer.bias"]
+
+
+def test_an_output_that_hides_a_layer_keeps_its_parameters_from_being_noticed_in_it() -> None:
+    layer = nn.Linear(4, 90)
+    layer.register_forward_hook(lambda _module, _given, result: result * 0)
+    found = covered(Behind(layer), "2x4").sensitivity
+    assert found is not None
+    assert found.unnoticed == ["off", "layer.weight", "layer.bias"]
+
+
+def test_parameters_that_move_nothing_in_any_module_around_them_are_named_each() -> None:
+    layers = nn.Sequential(*(Quiet() for _ in range(4)))
+    found = covered(Behind(layers), "2x4").sensitivity
+    assert found is not None
+    assert found.unnoticed == [f"layer.{at}.small" for at in range(4)]
+
+
+class Difference(nn.Module):
+    """Equal factors, whose equal changes would cancel; each is far too small to move its own module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = Quiet(), Quiet()
+
+    def forward(self, x):
+        return ((self.a(x * 0) + x * 0) - (self.b(x * 0) + x * 0)) * 1e12 + x
+
+
+def test_equal_parameters_changed_at_once_do_not_cancel_each_other() -> None:
+    found = covered(Behind(Difference()), "2x4").sensitivity
+    assert found is not None
+    assert found.alone == ["layer.a.small", "layer.b.small"]
+
+
 class Odd(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
