@@ -172,15 +172,26 @@ def test_parameters_that_move_nothing_in_any_module_around_them_are_named_each()
     assert found.unnoticed == [f"layer.{at}.small" for at in range(4)]
 
 
-class Difference(nn.Module):
-    """Equal factors, whose equal changes would cancel; each is far too small to move its own module."""
+class Tail(nn.Module):
+    """A parameter beside values of a size at which its changes count for nothing."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.a, self.b = Quiet(), Quiet()
+        self.small = nn.Parameter(torch.full((4,), 1e-5))
 
     def forward(self, x):
-        return ((self.a(x * 0) + x * 0) - (self.b(x * 0) + x * 0)) * 1e12 + x
+        return torch.cat([x, self.small.expand(x.shape[0], 4)], 1)
+
+
+class Difference(nn.Module):
+    """The amplified difference of equal parameters, in which equal changes of both would cancel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = Tail(), Tail()
+
+    def forward(self, x):
+        return x + 1e6 * (self.a(x)[:, 4:] - self.b(x)[:, 4:])
 
 
 def test_equal_parameters_changed_at_once_do_not_cancel_each_other() -> None:
