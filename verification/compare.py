@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -191,18 +192,7 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
             allowed = relative * max(scale, 1e-6)
             found = Comparison(shape, max_abs, _ratio(max_abs, scale), allowed, max_abs <= allowed)
             found = found if found.passed else replace(found, reason=f"{max_abs:.3g} apart")
-    narrower = _find_narrower_type(source, target) if found.passed and max_abs else ""
-    if narrower:
-        return replace(found, passed=False, reason=_describe_narrower(max_abs, narrower))
-    if not found.passed:
-        return found
-    if source.size and not s.size:
-        unproven = f"{source.flat[0]} everywhere" if np.isnan(source).all() else "no finite element"
-    else:
-        unproven = (
-            found.unproven or _explain_constant(s, source.size) or _explain_tolerance(s, found.tolerance)
-        )
-    return replace(found, reason=found.reason or _remark(unproven), unproven=unproven)
+    return _conclude(found, source, target, partial(_explain, source, s, found)) if found.passed else found
 
 
 def _closeness(source: np.ndarray, target: np.ndarray, extent: Extent, by: Yardstick) -> float:
@@ -215,21 +205,28 @@ def _closeness(source: np.ndarray, target: np.ndarray, extent: Extent, by: Yards
 
 def _judge_close(source: np.ndarray, target: np.ndarray, extent: Extent, close: float) -> Comparison:
     """Return the comparison of finite arrays that are no further apart than `close`."""
-    shape, apart = tuple(source.shape), extent.apart
-    found = Comparison(shape, apart, _ratio(apart, extent.scale), close, True)
-    narrower = _find_narrower_type(source, target) if apart else ""
+    relative = _ratio(extent.apart, extent.scale)
+    found = Comparison(tuple(source.shape), extent.apart, relative, close, True)
+    return _conclude(found, source, target, partial(_explain_extent, source, extent, close))
+
+
+def _conclude(
+    found: Comparison, source: np.ndarray, target: np.ndarray, explain: Callable[[], str]
+) -> Comparison:
+    """Return a comparison that passed, failed where the target's values went through a narrower type.
+
+    Args:
+        found: the comparison.
+        source: the source's elements.
+        target: the target's.
+        explain: says why they prove nothing; empty where they do.
+    """
+    narrower = _find_narrower_type(source, target) if found.max_abs else ""
     if narrower:
-        return replace(found, passed=False, reason=_describe_narrower(apart, narrower))
-    unproven, reach = "", (extent.high - extent.low) / 2 if source.size > 1 else extent.scale
-    if source.size > 1 and extent.low == extent.high:
-        unproven = f"{source.reshape(-1)[:1].astype(np.float64)[0]} everywhere"
-    elif close and reach <= close:
-        unproven = _INDISTINCT
-    return replace(found, reason=_remark(unproven), unproven=unproven)
-
-
-def _describe_narrower(apart: float, narrower: str) -> str:
-    return f"{apart:.3g} apart: each value that differs is the source's, rounded to {narrower}"
+        reason = f"{found.max_abs:.3g} apart: each value that differs is the source's, rounded to {narrower}"
+        return replace(found, passed=False, reason=reason)
+    unproven = explain()
+    return replace(found, reason=found.reason or _remark(unproven), unproven=unproven)
 
 
 def _find_narrower_type(source: np.ndarray, target: np.ndarray) -> str:
@@ -398,6 +395,25 @@ def _explain_constant(decided: np.ndarray, size: int) -> str:
     if size > 1 and bool((decided == decided.flat[0]).all()):
         return f"{decided.flat[0]} everywhere"
     return ""
+
+
+def _explain(source: np.ndarray, finite: np.ndarray, found: Comparison) -> str:
+    """Explain why arrays prove nothing, from the source's finite elements; empty where they do."""
+    if source.size and not finite.size:
+        return f"{source.flat[0]} everywhere" if np.isnan(source).all() else "no finite element"
+    return (
+        found.unproven
+        or _explain_constant(finite, source.size)
+        or _explain_tolerance(finite, found.tolerance)
+    )
+
+
+def _explain_extent(source: np.ndarray, extent: Extent, close: float) -> str:
+    """Explain the same of finite float32 arrays, from where they lie."""
+    if source.size > 1 and extent.low == extent.high:
+        return f"{float(source.reshape(-1)[0])} everywhere"
+    reach = (extent.high - extent.low) / 2 if source.size > 1 else extent.scale
+    return _INDISTINCT if close and reach <= close else ""
 
 
 def _explain_tolerance(finite: np.ndarray, tolerance: float) -> str:
