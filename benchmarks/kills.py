@@ -156,8 +156,9 @@ def prepared(scratch: Path) -> Iterator[Job]:
     }
     for (name, words), target in product({**named, "mxnet": _symbols(models)}.items(), TARGETS):
         yield _written(scratch, name, target, words, ["--no-verify"])
+    shards = _shards(models)
     for target in ("onnx", "mindspore"):
-        yield _written(scratch, "sharded", target, _shards(models), [])
+        yield _written(scratch, "sharded", target, shards, [])
 
 
 _SIZE = ["--input", "2x3x8x8"]
@@ -221,15 +222,14 @@ def _shards(models: Path) -> list[Words]:
     found, chance = list[Words](), np.random.default_rng(1)
     for width in (4096, 4352):
         folder = models / f"shards{width}"
-        if not folder.exists():
-            folder.mkdir()
-            places = dict[str, str]()
-            for name, shape in (("first", (width, 256)), ("second", (256, width))):
-                values = {"weight": shape, "bias": shape[:1]}
-                tensors = {f"{name}.{n}": chance.random(s, np.float32) / 64 for n, s in values.items()}
-                save_file(tensors, folder / f"{name}.safetensors")
-                places |= dict.fromkeys(tensors, f"{name}.safetensors")
-            (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+        folder.mkdir()
+        places = dict[str, str]()
+        for name, shape in (("first", (width, 256)), ("second", (256, width))):
+            values = {"weight": shape, "bias": shape[:1]}
+            tensors = {f"{name}.{n}": chance.random(s, np.float32) / 64 for n, s in values.items()}
+            save_file(tensors, folder / f"{name}.safetensors")
+            places |= dict.fromkeys(tensors, f"{name}.safetensors")
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
         words = [f"{models / 'sharded_net.py'}:Net", "--arg", f"width={width}", "--input", "2x256", "--meta"]
         found.append([*words, "--params", str(folder), "--max-shard-size", "5MB", "--stream"])
     return found

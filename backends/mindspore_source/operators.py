@@ -70,6 +70,11 @@ def _common(operator: Operator, a: TensorType | None, b: TensorType | None) -> T
     return a if a == b else None
 
 
+def is_batch_of_products(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    """Whether matrices of two shapes meet in pairs: as many on either side, and no batch is broadcast."""
+    return len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
+
+
 def _product(operator: Operator, types: Types) -> list[TensorType | None]:
     """Infer the product's type, of one matrix a batch; operands must agree in their batch and inner size."""
     a, b = types[0], types[1]

@@ -134,18 +134,24 @@ def _set(module: Module, tensors: Mapping[str, torch.Tensor]) -> None:
 def release_values(module: Module) -> None:
     """Let go of the pages that reading a module's mapped parameters filled; they are read again when used."""
     for tensor in module.parameters():
-        lies = _mapped_files().get(tensor)
-        if lies is not None and tensor._version == 0:  # else they hold what was written since
-            lies.mapped.madvise(mmap.MADV_DONTNEED)
+        _release(tensor)
 
 
 def forget_values(module: Module) -> None:
     """Let the system forget the pages of files that a module's own mapped parameters lie on."""
-    for tensor in module._parameters.values():
-        lies = None if tensor is None else _mapped_files().get(tensor)
-        if tensor is not None and lies is not None and tensor._version == 0:
-            lies.mapped.madvise(mmap.MADV_DONTNEED)  # which no pages are forgotten without
+    for tensor in module.parameters(recurse=False):
+        lies = _release(tensor)  # pages that a process has are not forgotten
+        if lies is not None:
             forget_part(lies.path, lies.start, tensor.nbytes)
+
+
+def _release(tensor: torch.Tensor) -> _Mapped | None:
+    """Let go of the pages of a mapped parameter; return None for any other, and one written to since."""
+    lies = _mapped_files().get(tensor)
+    if lies is None or tensor._version:
+        return None
+    lies.mapped.madvise(mmap.MADV_DONTNEED)
+    return lies
 
 
 def place_of(tensor: torch.Tensor) -> tuple[Path, int] | None:

@@ -15,6 +15,7 @@ from ..emitting import (
     View,
     initializer_argument,
 )
+from ..operators import is_batch_of_products
 from ..text.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
 from .initializers import dtype_argument, law_of
 from .reduce import sum_of_none
@@ -120,8 +121,8 @@ def matmul(view: View) -> Expression:
     a, b = view.shape(0), view.shape(1)
     if a[-1] == 0 and len(a) > 1 and len(b) > 1:
         return infix(_total(view, 0, -1), "+", _total(view, 1, -2), ADD)
-    equal = len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
-    return call("ops.bmm" if equal else "ops.matmul", view.tensor(0), view.tensor(1))
+    function = "ops.bmm" if is_batch_of_products(a, b) else "ops.matmul"
+    return call(function, view.tensor(0), view.tensor(1))
 
 
 @TABLE.call("regraft.mindspore.MatMul")

@@ -8,7 +8,7 @@ from typing import ClassVar
 from .....ir import Graph, Operator, Value
 from .....passes.base import Change, Pass
 from .....passes.places import Places
-from ...operators import DOMAIN
+from ...operators import DOMAIN, is_batch_of_products
 
 _DTYPES = ("float16", "float32", "float64")
 """Element types of which ops.BatchMatMul has kernels and gradients on CPU."""
@@ -80,13 +80,7 @@ def _is_batched(graph: Graph, node: Operator) -> bool:
     a, b = (None if v is None else graph.type_of(v) for v in graph.operands(node.key))
     if a is None or b is None or a.shape is None or b.shape is None or a.dtype not in _DTYPES:
         return False
-    batch = a.shape[:-2]
-    return (
-        len(a.shape) == len(b.shape) > 2
-        and batch == b.shape[:-2]
-        and None not in batch
-        and 0 not in (*a.shape, *b.shape)
-    )
+    return is_batch_of_products(a.shape, b.shape) and 0 not in (*a.shape, *b.shape)
 
 
 def _find_transposed(graph: Graph, node: Operator) -> dict[int, Value]:
