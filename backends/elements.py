@@ -90,19 +90,19 @@ class ElementWriters:
     def submit(self, data: TensorData, path: Path, raw: Any, at: int) -> Future[None]:
         """Have the elements of a tensor written to a file from a byte on."""
         if self._behind is None:
-            return self._threads.submit(self._write, data, path, raw, at)
-        write = partial(self._write, data, path, raw, at)
+            return self._threads.submit(self._write_and_forget, data, path, raw, at)
+        write = partial(self._write_and_forget, data, path, raw, at)
         return self._behind.submit(self._threads, write, path, at, data.nbytes)
 
-    def _write(self, data: TensorData, path: Path, raw: Any, at: int) -> None:
+    def _write_and_forget(self, data: TensorData, path: Path, raw: Any, at: int) -> None:
         """Write the elements of a tensor, and let go of pages that lie far behind them."""
-        self._write_elements(data, raw, at)
+        self.write(data, raw, at)
         self._written.add_part(path, at, data.nbytes)
         place = data.find_place()
         if place is not None and self._behind is None:  # else it is read once more
             self._read.add_part(*place, data.nbytes)
 
-    def _write_elements(self, data: TensorData, raw: Any, at: int) -> None:
+    def write(self, data: TensorData, raw: Any, at: int) -> None:
         """Write the elements of a tensor to a file from a byte on, in the caller's thread."""
         place = data.find_place()
         if place is not None and _is_copied(*place, data.nbytes, raw, at):
