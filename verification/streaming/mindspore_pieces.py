@@ -23,7 +23,7 @@ from ..structure.sharing import Held
 from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
 from .mindspore_literals import Literals
-from .mindspore_reading import CheckpointReader, reading, waiting_for_operators
+from .mindspore_reading import CheckpointReader, let_threads_sleep, reading
 from .pace import Read, unpaced, unwatched
 from .widening import half_unit, largest_move, widen_array
 
@@ -189,7 +189,8 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         read = CheckpointReader(
             self, self._values, self._names, self._exact, budget=self._budget, wide=self._wide
         )
-        with _in_float32(self._wide), waiting_for_operators(), reading(read):
+        let_threads_sleep()
+        with _in_float32(self._wide), reading(read):
             yield
 
 

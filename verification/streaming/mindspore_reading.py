@@ -156,27 +156,8 @@ def reading(read: CheckpointReader) -> Iterator[None]:
         nn.Dense.construct = construct
 
 
-@contextmanager
-def waiting_for_operators() -> Iterator[None]:
-    """Make PyNative mode compute each operator before the next in a with block.
-
-    Otherwise threads wait for them by asking again and again, which costs as much as they do.
-    """
-    from mindspore._c_expression import MSContext, ms_ctx_param
-
-    # mindspore.runtime.launch_blocking() cannot be taken back, and set_context warns
-    context, name = MSContext.get_instance(), ms_ctx_param.pynative_synchronize
-    before = context.get_param(name)
-    context.set_param(name, True)
-    _let_threads_sleep()
-    try:
-        yield
-    finally:
-        context.set_param(name, before)
-
-
 @cache
-def _let_threads_sleep() -> None:
+def let_threads_sleep() -> None:
     """Run a graph, behind which threads that share an operator sleep until there is one.
 
     Before the first graph they ask for work without end, in PyNative mode too.

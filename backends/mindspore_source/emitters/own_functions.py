@@ -66,14 +66,16 @@ NON_MAX_SUPPRESSION = '''def non_max_suppression(boxes, scores, most, overlap, s
     return ms.Tensor(np.array(found, np.int64).reshape(-1, 3))
 '''
 
-RECURRENCE = '''def recurrence(step, x, w, states, lengths, backwards):
-    """A recurrent layer, each direction with its own weights; x is (sequence, batch, input)."""
+RECURRENCE = '''def recurrence(direction, x, w, b, states, lengths, backwards):
+    """A recurrent layer; x is (sequence, batch, input), and direction makes the step of one direction."""
     outputs, finals = [], []
     for k in range(len(backwards)):
-        inputs, state, steps = ops.matmul(x, w[k].T), tuple([s[k] for s in states]), []
+        own, other = ops.chunk(b[k], 2)
+        step = direction(k, other)
+        inputs, state, steps = ops.matmul(x, w[k].T) + own, tuple([s[k] for s in states]), []
         for turn in range(x.shape[0]):
             at = x.shape[0] - 1 - turn if backwards[k] else turn
-            new = step(k, inputs[at], state)
+            new = step(inputs[at], state)
             output = new[0]
             if lengths is not None:  # rows that have ended keep their states
                 goes_on = (lengths > at).expand_dims(-1)
@@ -89,45 +91,58 @@ RECURRENCE = '''def recurrence(step, x, w, states, lengths, backwards):
 ONNX_RNN = '''def onnx_rnn(x, w, r, b, lengths, h, backwards, activation):
     """ONNX's RNN."""
 
-    def step(k, inputs, state):
-        own, other = ops.chunk(b[k], 2)
-        return (activation(inputs + own + ops.matmul(state[0], r[k].T) + other),)
+    def direction(k, bias):
+        weight = r[k].T
 
-    return recurrence(step, x, w, (h,), lengths, backwards)
+        def step(inputs, state):
+            return (activation(inputs + ops.matmul(state[0], weight) + bias),)
+
+        return step
+
+    return recurrence(direction, x, w, b, (h,), lengths, backwards)
 '''
 
 ONNX_GRU = '''def onnx_gru(x, w, r, b, lengths, h, backwards, is_reset_last):
     """ONNX's GRU, whose gates are (update, reset, hidden)."""
     size = r.shape[-1]
 
-    def step(k, inputs, state):
-        own, other = ops.chunk(b[k], 2)
-        xz, xr, xn = ops.chunk(inputs + own, 3, axis=-1)
-        hz, hr = ops.chunk(ops.matmul(state[0], r[k, : 2 * size].T) + other[: 2 * size], 2, axis=-1)
-        z, reset = sigmoid(xz + hz), sigmoid(xr + hr)
-        before = state[0] if is_reset_last else reset * state[0]
-        hn = ops.matmul(before, r[k, 2 * size :].T) + other[2 * size :]
-        new = tanh(xn + (reset * hn if is_reset_last else hn))
-        return (new + z * (state[0] - new),)
+    def direction(k, bias):
+        gates, hidden = r[k, : 2 * size].T, r[k, 2 * size :].T
+        gates_bias, hidden_bias = bias[: 2 * size], bias[2 * size :]
 
-    return recurrence(step, x, w, (h,), lengths, backwards)
+        def step(inputs, state):
+            xz, xr, xn = ops.chunk(inputs, 3, axis=-1)
+            hz, hr = ops.chunk(ops.matmul(state[0], gates) + gates_bias, 2, axis=-1)
+            z, reset = sigmoid(xz + hz), sigmoid(xr + hr)
+            before = state[0] if is_reset_last else reset * state[0]
+            hn = ops.matmul(before, hidden) + hidden_bias
+            new = tanh(xn + (reset * hn if is_reset_last else hn))
+            return (new + z * (state[0] - new),)
+
+        return step
+
+    return recurrence(direction, x, w, b, (h,), lengths, backwards)
 '''
 
 ONNX_LSTM = '''def onnx_lstm(x, w, r, b, lengths, h, c, peepholes, backwards):
     """ONNX's LSTM, whose gates are (input, output, forget, cell)."""
 
-    def step(k, inputs, state):
-        own, other = ops.chunk(b[k], 2)
-        gates = inputs + own + ops.matmul(state[0], r[k].T) + other
-        i, o, f, new = ops.chunk(gates, 4, axis=-1)
-        if peepholes is not None:
-            pi, po, pf = ops.chunk(peepholes[k], 3)
-            i, f = i + pi * state[1], f + pf * state[1]
-        c = sigmoid(f) * state[1] + sigmoid(i) * tanh(new)
-        o = o if peepholes is None else o + po * c
-        return sigmoid(o) * tanh(c), c
+    def direction(k, bias):
+        weight = r[k].T
+        pi, po, pf = (0, 0, 0) if peepholes is None else ops.chunk(peepholes[k], 3)
 
-    return recurrence(step, x, w, (h, c), lengths, backwards)
+        def step(inputs, state):
+            gates = inputs + ops.matmul(state[0], weight) + bias
+            i, o, f, new = ops.chunk(gates, 4, axis=-1)
+            if peepholes is not None:
+                i, f = i + pi * state[1], f + pf * state[1]
+            c = sigmoid(f) * state[1] + sigmoid(i) * tanh(new)
+            o = o if peepholes is None else o + po * c
+            return sigmoid(o) * tanh(c), c
+
+        return step
+
+    return recurrence(direction, x, w, b, (h, c), lengths, backwards)
 '''
 
 _FUNCTIONS = {
