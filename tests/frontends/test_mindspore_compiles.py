@@ -231,6 +231,21 @@ def test_values_are_copied_where_a_run_may_write_them(
     assert own(net.weight).tolist() == [2.0]
 
 
+@pytest.mark.parametrize("theirs", [False, True])
+def test_operators_are_computed_one_after_another_and_as_before_behind_it(theirs: bool) -> None:
+    from mindspore._c_expression import MSContext, ms_ctx_param
+
+    context, name = MSContext.get_instance(), ms_ctx_param.pynative_synchronize
+    before, net = context.get_param(name), Drawn()
+    context.set_param(name, theirs)
+    try:
+        with borrow([net], [net.weight]):
+            assert context.get_param(name)
+        assert context.get_param(name) is theirs
+    finally:
+        context.set_param(name, before)
+
+
 def test_the_order_in_which_effects_are_listed_is_no_dependence_on_the_batch() -> None:
     """The compiler lists what was read before a state of memory in another order at times."""
 
