@@ -71,7 +71,7 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
 def _waiting_for_operators() -> Iterator[None]:
     """Make PyNative mode compute each operator before the next in a with block.
 
-    Otherwise threads wait for one another by asking again and again: small nets take 2 to 10 times as long.
+    Otherwise threads wait for one another by asking again and again: small nets take 2 to 8 times as long.
     """
     from mindspore._c_expression import MSContext, ms_ctx_param
 

@@ -132,11 +132,11 @@ _RECURRENT = '''def recurrent(step, x, states, weights, directions=1):
         outputs = ()
         for number in range(first, first + directions):
             w, r, w_bias, r_bias = weights[number]
-            inputs = ops.matmul(x, w.T) + w_bias
+            inputs, r = ops.matmul(x, w.T) + w_bias, r.T
             state, steps = tuple([s[number] for s in states]), ()
             for at in range(x.shape[0]):
                 place = at if number == first else x.shape[0] - 1 - at
-                state = step(inputs[place], ops.matmul(state[0], r.T) + r_bias, state)
+                state = step(inputs[place], ops.matmul(state[0], r) + r_bias, state)
                 steps = steps + (state[0],) if number == first else (state[0],) + steps
             outputs += (ops.stack(steps),)
             finals += (state,)
