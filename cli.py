@@ -56,6 +56,7 @@ def main(ctx: click.Context, debug: bool, config: Path | None) -> None:
     os.environ.setdefault("GLOG_v", "4")  # its errors reach the user as ours, with file and line
     # threads of OpenMP that wait busily cost most of a small model's run, the more the busier the machine is
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("MS_DEV_HOST_BLOCKING_RUN", "1")  # so do MindSpore's queues of operators
 
 
 main.params.append(language_option())

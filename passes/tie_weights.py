@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 from itertools import permutations
+from math import prod
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from ..ir import Array, Graph, Parameter, PassError
 from ..ir.analysis.ending import end_at
+from ..ir.outside.page_cache import read_spots
 from .base import Change, Pass
 from .layouts.transposed_views import replace_by_transpose
 from .twinning.branches import expand_pattern, find_branches, report_branch
@@ -18,6 +20,8 @@ from .twinning.copying import find_statistics, has_twin, make_twin
 from .twinning.joining import join_twins
 
 _RANKS = 5  # of tensors whose axes are tried in every order
+
+_PROBED = 16  # elements of a tensor that are looked at first
 
 _CHUNK = 1 << 16  # elements compared at a time: most tensors vary within the first
 
@@ -345,8 +349,15 @@ def _make_equal_change(graph: Graph, groups: list[list[Parameter]], *, asked: bo
 
 def _probe(parameter: Parameter) -> bytes:
     """Return a few elements, which differ between most tensors, so that the rest need not be read."""
-    flat = parameter.data.numpy().reshape(-1)
-    return flat[:: max(1, flat.size // 16)][:32].tobytes()
+    data = parameter.data
+    count = prod(data.shape)
+    numbers = range(0, count, max(1, count // _PROBED))[: 2 * _PROBED]
+    place = data.find_place()
+    if place is None:
+        return data.numpy().reshape(-1)[numbers.start : numbers.stop : numbers.step].tobytes()
+    path, start = place
+    size = data.nbytes // max(1, count)
+    return read_spots(path, (start + size * number for number in numbers), size)
 
 
 def _varies(array: Array) -> bool:

@@ -1,5 +1,6 @@
 """Options of the whole test suite."""
 
+import gc
 import os
 import sys
 
@@ -13,12 +14,14 @@ def pytest_configure():
     """Graphs are validated whole after every pass and every rewrite of a backend, in all tests.
 
     No example has a deadline: how busy the machine is says nothing about the code. Each of several workers
-    takes its share of the cores, as the frameworks' threads would spin on those of the others. Files that
-    tests write leave no bytecode, which is told to be stale by seconds and size alone.
+    takes its share of the cores, as the frameworks' threads would spin on those of the others. MindSpore's
+    queues of operators would, too. Files that tests write leave no bytecode, which is told to be stale by
+    seconds and size alone.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:  # no framework is imported yet
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    os.environ.setdefault("MS_DEV_HOST_BLOCKING_RUN", "1")  # as the command line has it
     sys.dont_write_bytecode = True  # a file that a test writes twice within a second is read twice
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     verify_each(on=True)
@@ -30,6 +33,19 @@ def pytest_runtest_setup():
     """Nets that tests themselves run in MindSpore compute one operator after another, as in our runs."""
     if "mindspore" in sys.modules:
         sys.modules["mindspore"].runtime.launch_blocking()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    """What lives before a test is not searched for garbage in it.
+
+    MindSpore searches all of the process before each compile: half a second, late in a run.
+    """
+    gc.freeze()
+    try:
+        return (yield)
+    finally:
+        gc.unfreeze()
 
 
 def pytest_addoption(parser):

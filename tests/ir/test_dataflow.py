@@ -116,6 +116,7 @@ def test_what_comes_to_be_in_cycles_is_freed_while_the_living_are_spared():
         def __init__(self):
             self.me = self
 
+    gc.unfreeze()  # what `conftest.py` spares in each test
     before = weakref.ref(Cycle())  # garbage already, and left alone until the end
     with spare_living():
         assert gc.get_freeze_count() > 0

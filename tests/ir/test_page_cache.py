@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regraft.ir.outside import page_cache
-from regraft.ir.outside.page_cache import Wake, forget_part, unmap
+from regraft.ir.outside.page_cache import Wake, forget_part, read_spots, unmap
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems take no advice")
 
@@ -128,3 +128,14 @@ def test_the_values_of_a_module_stay_as_they_are(tmp_path: Path) -> None:
         module.weight.add_(1)
     forget_values(module)
     assert np.array_equal(module.weight.detach().numpy().reshape(-1), values + 1)
+
+
+@linux
+def test_spots_are_read_without_what_lies_around_them(file: Path) -> None:
+    places = [0, SIZE // 4 + 1, SIZE // 2, SIZE - 3]
+    if not forgets(file):
+        pytest.skip("this file system keeps its files in memory, or tells of no pages")
+    found = read_spots(file, places, 4)
+    assert pages_in_memory(file) <= SIZE // mmap.PAGESIZE // 8
+    content = file.read_bytes()
+    assert found == b"".join(content[place : place + 4] for place in places)  # three bytes of the last

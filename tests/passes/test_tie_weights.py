@@ -1,5 +1,7 @@
 """Ties that need data: by memory, by value, and what a tie does to values and twins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,24 @@ def test_equal_values_are_a_coincidence_until_somebody_says_otherwise():
     assert codes(TieWeights(by="value").run(graph)) == [("TW101", True)]
     assert names(graph) == ["a", "c"]
     assert TieWeights(by="value").run(graph) == []
+
+
+def test_values_in_a_file_are_equal_to_those_in_memory(tmp_path):
+    long = np.arange(1000, dtype=np.float32).reshape(10, 100)
+    other = long.copy()
+    other[-1, -1] = 0  # which is not among the elements that are looked at first
+    graph = graph_of(a=long, b=long.copy(), c=other, d=long + 1)
+    path = tmp_path / "weights"
+    with path.open("wb") as file:
+        file.write(b"head")
+        for parameter in graph.parameters():
+            if parameter.name != "a":
+                start = file.tell()
+                parameter.data = replace(parameter.data, place=(path, start))
+                file.write(parameter.data.numpy().tobytes())
+    changes = TieWeights().run(graph)
+    assert codes(changes) == [("TW104", False)]
+    assert "`a`, `b` have" in changes[0].message
 
 
 def test_tensors_of_one_repeated_number_are_never_compared():
