@@ -11,6 +11,8 @@ from ..ir.types import is_array
 from .base import Change, Pass
 from .places import Places
 
+_SHOWN = 8  # modules of one structure that a message names
+
 
 @dataclass(frozen=True)
 class DeduplicateModules(Pass):
@@ -220,17 +222,19 @@ def _report_equal_structures(tree: ModuleTree) -> list[Change]:
     for module in tree:
         if module.children and module.container is None:
             groups.setdefault(of[module.key], []).append(module)
-    return [
-        Change(
-            "DM103",
-            f"{len(group)} modules of one structure share one class definition `{group[0].class_name}`: "
-            + ", ".join(f"`{tree.path(module.key)}`" for module in group),
-            place=tree.path(group[0].key),
-            fixed=False,
-        )
-        for group in groups.values()
-        if len(group) > 1
-    ]
+    changes: list[Change] = []
+    for group in groups.values():
+        if len(group) > 1:
+            paths = [f"`{tree.path(module.key)}`" for module in group]
+            many = len(paths) > _SHOWN
+            message = (
+                f"{len(group)} modules of one structure share one class definition `{group[0].class_name}`: "
+                + ", ".join([*paths[:_SHOWN], "…"] if many else paths)
+            )
+            members = tuple(paths) if many else ()
+            place = tree.path(group[0].key)
+            changes.append(Change("DM103", message, place=place, fixed=False, members=members))
+    return changes
 
 
 # -- computed twice --------------------------------------------------------------------------------

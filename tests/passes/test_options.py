@@ -76,3 +76,20 @@ def test_describe_takes_passes_and_codes_and_suggests():
     assert describe("E501").startswith("E501: ")
     with pytest.raises(PassError, match="did you mean `rename-parameters`"):
         describe("rename-parametrs")
+
+
+def test_modules_of_one_structure_are_named_up_to_eight_and_all_of_them_on_demand():
+    from regraft.ir import Graph
+    from regraft.passes import DeduplicateModules
+
+    graph = Graph()
+    tree = graph.modules
+    root = tree.add("Net")
+    for number in range(47):
+        layer = tree.add("Layer")
+        tree.register(root, f"layer{number}", layer)
+        tree.register(layer, "act", tree.add("ReLU"))
+    (change,) = [c for c in DeduplicateModules().run(graph) if c.code == "DM103"]
+    assert change.message.startswith("47 modules of one structure share one class definition `Layer`: ")
+    assert change.message.endswith("`layer7`, …")
+    assert change.members == tuple(f"`layer{number}`" for number in range(47))
