@@ -9,6 +9,9 @@ from contextlib import contextmanager
 _MANY = 100_000
 """Number of new objects that are worth a search of their own."""
 
+_sparing = 0
+"""How many blocks of `spare_living` are open."""
+
 
 @contextmanager
 def pause_collector() -> Generator[None]:
@@ -37,11 +40,15 @@ def spare_living() -> Generator[None]:
     A framework has hundreds of thousands of objects that live as long as the process. What comes to be inside
     is searched as usual, so that runs of a model do not pile up.
     """
-    if gc.get_freeze_count():  # somebody else's, which `unfreeze` would end
-        yield
-        return
-    gc.freeze()
+    global _sparing
+    # to count what somebody else has frozen, and `unfreeze` would thaw, is to walk it all
+    own = not _sparing and not gc.get_freeze_count()
+    _sparing += 1
+    if own:
+        gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        _sparing -= 1
+        if own:
+            gc.unfreeze()

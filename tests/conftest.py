@@ -1,12 +1,12 @@
 """Options of the whole test suite."""
 
-import gc
 import os
 import sys
 
 import pytest
 from hypothesis import settings
 
+from regraft.ir.collector import spare_living
 from regraft.ir.validation import verify_each
 
 
@@ -41,11 +41,8 @@ def pytest_runtest_call():
 
     MindSpore searches all of the process before each compile: half a second, late in a run.
     """
-    gc.freeze()
-    try:
+    with spare_living():
         return (yield)
-    finally:
-        gc.unfreeze()
 
 
 def pytest_addoption(parser):

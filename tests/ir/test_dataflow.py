@@ -2,10 +2,11 @@
 
 import gc
 import weakref
+from contextlib import contextmanager
 
 import pytest
 
-from regraft.ir import Builder, Graph, InvalidGraphError, Parameter, TensorData, TensorType, Value
+from regraft.ir import Builder, Graph, InvalidGraphError, Parameter, TensorData, TensorType, Value, collector
 from regraft.ir.collector import pause_collector, spare_living
 
 
@@ -111,21 +112,38 @@ def test_the_collector_is_as_it_was_after_a_pause_also_after_an_error(enabled):
         (gc.enable if was else gc.disable)()
 
 
+@contextmanager
+def nothing_spared():
+    """A with block without what `conftest.py` spares in each test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collector, "_sparing", 0)
+        gc.unfreeze()
+        yield
+
+
 def test_what_comes_to_be_in_cycles_is_freed_while_the_living_are_spared():
     class Cycle:
         def __init__(self):
             self.me = self
 
-    gc.unfreeze()  # what `conftest.py` spares in each test
-    before = weakref.ref(Cycle())  # garbage already, and left alone until the end
-    with spare_living():
-        assert gc.get_freeze_count() > 0
-        inside = weakref.ref(Cycle())
-        gc.collect()
-        assert inside() is None
+    with nothing_spared():
+        before = weakref.ref(Cycle())  # garbage already, and left alone until the end
         with spare_living():
+            assert gc.get_freeze_count() > 0
+            inside = weakref.ref(Cycle())
+            gc.collect()
+            assert inside() is None
+            with spare_living():
+                pass
+            assert gc.get_freeze_count() > 0  # the outer one's
+        assert gc.get_freeze_count() == 0
+        gc.collect()
+        assert before() is None
+
+
+def test_what_somebody_else_spares_stays_spared():
+    with nothing_spared():
+        gc.freeze()
+        with spare_living(), spare_living():
             pass
-        assert gc.get_freeze_count() > 0  # the outer one's
-    assert gc.get_freeze_count() == 0
-    gc.collect()
-    assert before() is None
+        assert gc.get_freeze_count() > 0
