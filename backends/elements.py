@@ -18,6 +18,7 @@ from ..ir import BackendError, TensorData
 from ..ir.outside.memory_limits import memory_limit
 from ..ir.outside.page_cache import Wake, read_ahead
 from ..ir.types import Array
+from .transposing import transposed_blocks
 from .written_behind import behind
 
 BAND = 1 << 26
@@ -34,12 +35,6 @@ _SMALL = 1 << 20
 
 _THREADS = 2
 """Most tensors written at a time: one is read and transposed while the other goes to the system."""
-
-_ROWS, _COLUMNS, _APART = 128, 512, 32
-"""The block of a matrix that is transposed at a time, which a second-level cache holds.
-
-It is copied first, to rows that are not a power of two of bytes apart: those lie in one set of the cache.
-"""
 
 
 class ElementWriters:
@@ -320,11 +315,6 @@ def _turned(matrix: Array, memory: Array) -> Array:
         kind = np.dtype(f"{order}u{kind.itemsize}")
         matrix = matrix.view(kind)
     turned = memory[: matrix.nbytes].view(kind.newbyteorder("<")).reshape(columns, rows)
-    block = np.empty((min(rows, _ROWS), min(columns, _COLUMNS) + _APART), kind)
-    for row in range(0, rows, _ROWS):
-        for column in range(0, columns, _COLUMNS):
-            part = matrix[row : row + _ROWS, column : column + _COLUMNS]
-            near = block[: part.shape[0], : part.shape[1]]
-            near[...] = part
-            turned[column : column + _COLUMNS, row : row + _ROWS] = near.T
+    for row, column, block in transposed_blocks(matrix):
+        turned[column : column + block.shape[0], row : row + block.shape[1]] = block
     return turned

@@ -12,15 +12,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...backends.renames import Rename, computed
+from ...backends.transposing import transposed_blocks
 from ...checkpoints.diff import compared
 from ...checkpoints.mapping import Map, applied
 from ...ir import Graph, TensorData, numpy_dtype
 from ...ir.provenance import Provenance
 from .report import ValueRow
 from .sharing import Held
-
-_ROWS, _COLUMNS, _APART = 128, 512, 32
-"""The block of a matrix that is compared at a time: a second-level cache holds it."""
 
 _RUN = 1 << 20
 """Elements that are compared at once where they lie in order on both sides."""
@@ -219,6 +217,8 @@ def same_bits(a: TensorData, b: TensorData) -> bool:
     if first.dtype.itemsize > 8 or not first.size:
         return False
     first, second = (x.view(f"u{x.dtype.itemsize}") for x in (first, second))
+    if first.flags.f_contiguous and second.flags.f_contiguous:
+        first, second = first.T, second.T
     if first.flags.c_contiguous and second.flags.c_contiguous:
         one, two = first.reshape(-1), second.reshape(-1)
         starts = range(0, one.size, _RUN)
@@ -227,25 +227,12 @@ def same_bits(a: TensorData, b: TensorData) -> bool:
 
 
 def _same_matrices(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether two matrices are equal, whichever axis of them lies in order.
-
-    What lies by columns is copied first, to rows that are not a power of two of bytes apart: those lie in one
-    set of the cache.
-    """
-    held = [np.empty((_COLUMNS, _ROWS + _APART), first.dtype) for _ in range(2)]
-
-    def block(matrix: np.ndarray, near: np.ndarray, row: int, column: int) -> np.ndarray:
-        part = matrix[row : row + _ROWS, column : column + _COLUMNS]
-        if matrix.flags.c_contiguous:
-            return part
-        copied = near[: part.shape[1], : part.shape[0]]
-        copied[...] = part.T
-        return copied.T
-
+    """Whether two matrices are equal; fastest where one is in order by rows and the other by columns."""
+    if second.flags.c_contiguous:
+        first, second = second, first
     return all(
-        np.array_equal(block(first, held[0], row, column), block(second, held[1], row, column))
-        for row in range(0, first.shape[0], _ROWS)
-        for column in range(0, first.shape[1], _COLUMNS)
+        np.array_equal(first[row : row + block.shape[0], column : column + block.shape[1]], block)
+        for column, row, block in transposed_blocks(second.T)
     )
 
 
