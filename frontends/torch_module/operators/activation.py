@@ -9,12 +9,18 @@ from ..call import Call
 TABLE = LoweringTable[Call]("torch")
 TABLE.direct(
     {
-        "aten.relu.default": "Relu",
         "aten.hardswish.default": "HardSwish",
         "aten.mish.default": "Mish",
         "aten.silu.default": "regraft.Swish",
     }
 )
+
+
+@TABLE.op("aten.relu.default")
+def relu(call: Call) -> Value:
+    """Of int64 a maximum: ONNX Runtime has no Relu of it."""
+    x = call.value("self")
+    return call.op("Max", x, call.constant(0, call.dtype)) if call.dtype == "int64" else call.op("Relu", x)
 
 
 @TABLE.op("aten.gelu.default")

@@ -18,6 +18,7 @@ ACTIVATIONS = Group(
         Case("aten.dropout.default", X, 0.5, False),
         Case("aten.feature_dropout.default", X, 0.5, False),
         Case("aten.glu.default", X, 2),
+        Case("aten.relu.default", X.through(lambda x: (4 * x).long())),
         Case("aten.prelu.default", X, constant(3)),
         Case("aten.rrelu.default", X, 0.1, 0.3, False),
         Case("aten.threshold.default", X, 0.1, 20.0),
