@@ -25,6 +25,11 @@ def square(call: Call, x: Value) -> Value:
     return call.op("Mul", x, x)
 
 
+def rectify(call: Call, x: Value) -> Value:
+    """Build ``max(x, 0)``; of int64 by Max, as ONNX Runtime has no Relu of it."""
+    return call.op("Max", x, call.scalar_like(0, x)) if call.dtype_of(x) == "int64" else call.op("Relu", x)
+
+
 def reciprocal_root(call: Call, x: Value) -> Value:
     """Build ``1 / sqrt(x)``."""
     return call.op("Reciprocal", call.op("Sqrt", x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Value
-from ...formulas import clip
+from ...formulas import clip, rectify
 from ...lowering_table import LoweringTable
 from ..call import Call
 from ..compiler import STOPS_GRADIENT
@@ -11,7 +11,6 @@ from ..compiler import STOPS_GRADIENT
 TABLE = LoweringTable[Call]("MindSpore")
 TABLE.direct(
     {
-        "ReLU": "Relu",
         "Sigmoid": "Sigmoid",
         "Tanh": "Tanh",
         "HSwish": "HardSwish",
@@ -22,6 +21,11 @@ TABLE.direct(
         "SeLU": "Selu",
     }
 )
+
+
+@TABLE.op("ReLU")
+def relu(call: Call) -> Value:
+    return rectify(call, call.value(0))
 
 
 @TABLE.op("GeLU")

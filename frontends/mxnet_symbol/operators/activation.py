@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
+from ...formulas import rectify
 from ...lowering_table import LoweringTable
 from ..call import Call
 
 TABLE = LoweringTable[Call]("MXNet")
-TABLE.direct({"relu": "Relu"})
-
 _ACTIVATIONS = {
-    "relu": "Relu",
     "sigmoid": "Sigmoid",
     "tanh": "Tanh",
     "softrelu": "Softplus",
@@ -21,12 +19,19 @@ _ACTIVATIONS = {
 }
 
 
+@TABLE.op("relu", "_npx_relu")
+def relu(call: Call) -> Value:
+    return rectify(call, call.value(0))
+
+
 @TABLE.op("Activation")
 def activation(call: Call) -> Value:
     """The activation that `act_type` names."""
     kind = call.text("act_type")
+    if kind == "relu":
+        return relu(call)
     if kind not in _ACTIVATIONS:
-        raise call.unsupported(f"expected an act_type among {', '.join(_ACTIVATIONS)}, got {kind}")
+        raise call.unsupported(f"expected an act_type among relu, {', '.join(_ACTIVATIONS)}, got {kind}")
     return call.op(_ACTIVATIONS[kind], call.value(0))
 
 

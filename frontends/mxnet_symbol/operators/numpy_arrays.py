@@ -16,9 +16,7 @@ from .reduce import reduced
 from .shape import reshaped
 
 TABLE = LoweringTable[Call]("MXNet")
-TABLE.direct(
-    {"_np_copy": "Identity", "_npx_relu": "Relu", "_npx_sigmoid": "Sigmoid", "_npi_logical_not": "Not"}
-)
+TABLE.direct({"_np_copy": "Identity", "_npx_sigmoid": "Sigmoid", "_npi_logical_not": "Not"})
 
 _BINARY = {
     "add": "Add",

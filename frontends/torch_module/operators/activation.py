@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ...formulas import rectify
 from ...lowering_table import Lowering, LoweringTable
 from ..call import Call
 
@@ -18,9 +19,7 @@ TABLE.direct(
 
 @TABLE.op("aten.relu.default")
 def relu(call: Call) -> Value:
-    """Of int64 a maximum: ONNX Runtime has no Relu of it."""
-    x = call.value("self")
-    return call.op("Max", x, call.constant(0, call.dtype)) if call.dtype == "int64" else call.op("Relu", x)
+    return rectify(call, call.value("self"))
 
 
 @TABLE.op("aten.gelu.default")

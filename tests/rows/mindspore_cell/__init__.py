@@ -29,7 +29,7 @@ MATH = Group(
         },
         **{
             n: f"A.{n}()(x)"
-            for n in ["Sin", "Sinh", "Square", "Tan", "Tanh", "Sigmoid", "ReLU", "ReLU6", "GeLU", "HSigmoid"]
+            for n in ["Sin", "Sinh", "Square", "Tan", "Tanh", "Sigmoid", "ReLU6", "GeLU", "HSigmoid"]
         },
         **{
             n: f"A.{n}()(x)"
@@ -37,6 +37,7 @@ MATH = Group(
         },
         **{n: f"A.{n}()(ops.abs(x) + 0.1)" for n in ["Log", "Log1p", "Reciprocal", "Rsqrt", "Sqrt"]},
         **{n: f"P.{n}()(x)" for n in ["IsNan", "Mish", "SeLU", "Softplus", "Softsign"]},
+        "ReLU": "(A.ReLU()(x), A.ReLU()((x * 4).astype(ms.int64)))",
         "Asin": "A.Asin()(ops.sigmoid(x))",
         "ACos": "ops.acos(ops.sigmoid(x))",
         "Round": "A.Round()(x * 3)",
