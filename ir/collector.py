@@ -9,8 +9,8 @@ from contextlib import contextmanager
 _MANY = 100_000
 """Number of new objects that are worth a search of their own."""
 
-_sparing = 0
-"""How many blocks of `spare_living` are open."""
+_sparing = False
+"""Whether a block of `spare_living` is open that has frozen what lived before it."""
 
 
 @contextmanager
@@ -42,13 +42,13 @@ def spare_living() -> Generator[None]:
     """
     global _sparing
     # to count what somebody else has frozen, and `unfreeze` would thaw, is to walk it all
-    own = not _sparing and not gc.get_freeze_count()
-    _sparing += 1
-    if own:
-        gc.freeze()
+    if _sparing or gc.get_freeze_count():
+        yield
+        return
+    _sparing = True
+    gc.freeze()
     try:
         yield
     finally:
-        _sparing -= 1
-        if own:
-            gc.unfreeze()
+        gc.unfreeze()
+        _sparing = False

@@ -116,7 +116,7 @@ def test_the_collector_is_as_it_was_after_a_pause_also_after_an_error(enabled):
 def nothing_spared():
     """A with block without what `conftest.py` spares in each test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collector, "_sparing", 0)
+        patch.setattr(collector, "_sparing", False)
         gc.unfreeze()
         yield
 

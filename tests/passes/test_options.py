@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 import pytest
 
-from regraft.ir import PassError
-from regraft.passes import Pass, RenameParameters, describe, parse_pass
+from regraft.ir import Graph, PassError
+from regraft.passes import DeduplicateModules, Pass, RenameParameters, describe, parse_pass
 from regraft.passes.options import make_pass
 
 
@@ -79,9 +79,6 @@ def test_describe_takes_passes_and_codes_and_suggests():
 
 
 def test_modules_of_one_structure_are_named_up_to_eight_and_all_of_them_on_demand():
-    from regraft.ir import Graph
-    from regraft.passes import DeduplicateModules
-
     graph = Graph()
     tree = graph.modules
     root = tree.add("Net")
