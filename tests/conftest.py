@@ -29,8 +29,22 @@ def pytest_configure():
     settings.load_profile("regraft")
 
 
+def as_a_fresh_process_draws():
+    """Torch's generator as its import leaves it: weights do not depend on which tests ran before."""
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        torch.manual_seed(torch.Generator().initial_seed())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_make_collect_report():
+    """Modules that a test file makes as it is imported."""
+    as_a_fresh_process_draws()
+
+
 def pytest_runtest_setup():
     """Nets that tests themselves run in MindSpore compute one operator after another, as in our runs."""
+    as_a_fresh_process_draws()
     if "mindspore" in sys.modules:
         sys.modules["mindspore"].runtime.launch_blocking()
 
