@@ -44,6 +44,7 @@ class Rounding:
         alone: what it may cost in one call alone.
         coarsest: the coarsest element type that the source computes in.
         note: takes what a reader of the report should know.
+        measured: whether the source may run again to measure how far it moves.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Rounding:
         alone: Callable[[str], Cost] | None = None,
         coarsest: str = "float64",
         note: Callable[[str], None] | None = None,
+        measured: bool = True,
     ) -> None:
         self._runner, self._run, self._inputs, self._coarsest = runner, run, inputs, coarsest
         self._types: Types = types
@@ -67,6 +69,7 @@ class Rounding:
         self._exact, self._exact_runner = exact, exact_runner
         self._cost, self._alone = cost, alone or (lambda _: cost)
         self._note = note or (lambda _: None)
+        self._may_measure = measured
         self._measured: dict[int, _Moved | None] = {}
         self._equal: list[np.ndarray] | None = None
 
@@ -145,6 +148,8 @@ class Rounding:
 
     def _find_moves(self, ulps: int) -> _Moved | None:
         """Return how far everything recorded moves, measured at once because it takes whole runs."""
+        if not self._may_measure:
+            return None
         if ulps not in self._measured:
             try:
                 self._measured[ulps] = self._measure(ulps)

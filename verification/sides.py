@@ -88,6 +88,7 @@ class Sides:
         *,
         calls: bool = False,
         recorded: bool = False,
+        measured: bool = True,
     ) -> Rounding:
         """Return the effect of rounding in a run of the source.
 
@@ -96,6 +97,7 @@ class Sides:
             source: results of the run.
             calls: whether it recorded modules.
             recorded: whether what it gave is compared with arrays from elsewhere, whose types mean nothing.
+            measured: whether the source may run again to measure it; else the float64 result alone tells.
         """
         return Rounding(
             self.source,
@@ -108,6 +110,7 @@ class Sides:
             alone=self._cost_alone,
             coarsest=self._coarsest,
             note=self._note,
+            measured=measured,
         )
 
     def rounding_of_step(
