@@ -129,7 +129,10 @@ def capture(
                 found = batch.named(_compile(root, arrange(_tensors(batch.tensors()))), calls)
                 return captured([found], True, is_open=True)
             remove_markers(boundaries)
-        for add in (add_markers, partial(add_markers, as_recorded=False), None):
+        in_any_form = partial(add_markers, as_recorded=False)
+        for add in (add_markers, in_any_form, None):
+            if add is in_any_form and all(map(_is_left_to_python, refused)):
+                continue  # what only Python can run is the net's own, whichever form its calls have
             if add is not None:
                 add(boundaries)
             with flattened(root, example, results) as arrange, debugging.leaving_out():
@@ -142,7 +145,7 @@ def capture(
                         refused.append(error)
             remove_markers(boundaries)
         left = [line for cls in dict.fromkeys(map(type, cells)) for line in lines_to_numpy(cls)]
-        if "PyExecute" in str(refused[-1]) and not left:
+        if _is_left_to_python(refused[-1]) and not left:
             with flattened(root, example, results) as arrange, debugging.leaving_out():
                 again = partial(_compile, root, arrange(_tensors(example.arrays)))
                 raise _left_to_python(root, again, refused[-1]) from refused[-1]
@@ -186,6 +189,10 @@ def _listing(root: Any, example: Arguments) -> str:
     except Exception as error:  # any refusal of the compiler: its text is what is wanted
         return str(error)
     return ""
+
+
+def _is_left_to_python(error: Exception) -> bool:
+    return "PyExecute" in str(error)
 
 
 def _left_to_python(root: Any, compile_: Callable[[], object], error: Exception) -> ModelError:

@@ -15,6 +15,8 @@ from mindspore.train.mind_ir_pb2 import ModelProto  # pyright: ignore[reportAttr
 import regraft
 from regraft.api import convert_checkpoint, diff, load_tree, rewrite_file
 
+pytestmark = pytest.mark.xdist_group("mindir_files")  # which MindSpore writes once
+
 IMAGES = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
 
 

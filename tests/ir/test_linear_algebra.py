@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -19,20 +21,25 @@ def drawn(*shape, seed=0, dtype=torch.float32):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def run(name, *operands, batch=False, **attributes):
-    """The results of a composite; with `batch` the first axes of all operands are one symbol."""
+@functools.lru_cache(maxsize=8)
+def session_of(name, types, attributes):
+    """A session of a composite, with what the IR says of its results; many matrices run in one."""
     b = Builder(Graph())
-    values, feeds = [], {}
-    for number, tensor in enumerate(operands):
-        shape = ("N", *tensor.shape[1:]) if batch else tuple(tensor.shape)
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        values.append(b.graph.add_input(f"x{number}", TensorType(dtype, shape)))
-        feeds[f"x{number}"] = tensor.numpy()
+    values = [b.graph.add_input(f"x{number}", type_) for number, type_ in enumerate(types)]
     count = len(COMPOSITES[name].signature.outputs)
-    for number, value in enumerate(b.ops(f"regraft.{name}", *values, outputs=count, **attributes)):
+    for number, value in enumerate(b.ops(f"regraft.{name}", *values, outputs=count, **dict(attributes))):
         b.graph.outputs.append((f"y{number}", value))
     stated = [b.graph.known_type(value) for _, value in b.graph.outputs]
-    session = onnxruntime.InferenceSession(to_model(b.graph).SerializeToString())
+    return onnxruntime.InferenceSession(to_model(b.graph).SerializeToString()), stated
+
+
+def run(name, *operands, batch=False, **attributes):
+    """The results of a composite; with `batch` the first axes of all operands are one symbol."""
+    shapes = [("N", *tensor.shape[1:]) if batch else tuple(tensor.shape) for tensor in operands]
+    dtypes = [str(tensor.dtype).removeprefix("torch.") for tensor in operands]
+    types = tuple(TensorType(*pair) for pair in zip(dtypes, shapes, strict=True))
+    session, stated = session_of(name, types, tuple(attributes.items()))
+    feeds = {f"x{number}": tensor.numpy() for number, tensor in enumerate(operands)}
     found = [torch.from_numpy(np.asarray(v)) for v in session.run(None, feeds)]
     for tensor, known in zip(found, stated, strict=True):
         assert str(tensor.dtype).removeprefix("torch.") == known.dtype
