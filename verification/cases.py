@@ -13,6 +13,7 @@ from .axes import TurnedRunner, find_axes
 from .bending import WHOLE, Bending, multiply_floats
 from .branches import branches
 from .compare import kind_of
+from .conditioning import Rounding
 from .coverage import Covered
 from .driving import drive, sharpen
 from .inputs import (
@@ -227,7 +228,7 @@ class Cases:
         rows = self.sides.outputs(case, source, target, self._rounding(inputs, source))
         return self._remember_failure(case, inputs, rows)
 
-    def _rounding(self, inputs: Arrays, source: Run) -> OutputRounding:
+    def _rounding(self, inputs: Arrays, source: Run) -> Rounding:
         """Return the effect of rounding in a further case, which is not measured once outputs differ.
 
         That takes four runs of the source a case, and the verdict does not depend on it any more.

@@ -4,17 +4,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import numpy_helper
 from torch import nn
 
 import regraft
 from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType, Value, validate
 from regraft.verification import Report, verify
+from regraft.verification.cases import UNMEASURED
 from regraft.verification.conditioning import Cost, Rounding, make_changes
 from regraft.verification.runners.select_runner import own_runner
 
 X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+X_TORCH = torch.from_numpy(X)
 
 
 def graph(build: Callable[[Builder, Value], Value]) -> Graph:
@@ -273,3 +277,42 @@ class TestOtherSources:
             report = verify(net(right), net(wrong), {"x": X})
             assert not report.passed
             assert "expected element type" in report.outputs[0].reason
+
+
+class TestCost:
+    """Measuring takes whole runs of the source, and the first case that differs is the verdict."""
+
+    @staticmethod
+    def reports(tmp_path: Path) -> tuple[Report, Report]:
+        """Of a right file, and of one with another weight."""
+        torch.manual_seed(0)
+        source, path = exported(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3)), tmp_path, X_TORCH)
+        right = verify(source, path)
+        model = onnx.load(path)
+        weight = model.graph.initializer[0]
+        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) + 1, weight.name))
+        onnx.save(model, path)
+        return right, verify(source, path)
+
+    def test_nothing_is_measured_behind_the_first_case_that_differs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        measured: list[Rounding] = []
+        measure = Rounding._measure
+
+        def noting(self: Rounding, ulps: int) -> object:
+            measured.append(self)
+            return measure(self, ulps)
+
+        monkeypatch.setattr(Rounding, "_measure", noting)
+        right, wrong = self.reports(tmp_path)
+        assert right.passed
+        assert UNMEASURED not in right.notes
+        assert not wrong.passed
+        assert UNMEASURED in wrong.notes
+        assert len({row.case for row in wrong.outputs}) > len(("the example", "the case with modules"))
+        assert len({id(rounding) for rounding in measured}) <= len(("the example", "the case with modules"))
+
+    def test_the_module_is_named_as_before(self, tmp_path: Path) -> None:
+        _, wrong = self.reports(tmp_path)
+        assert wrong.first_divergence == "0#1"

@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 
 import regraft
+from regraft.frontends.mindspore_cell import capture
 from regraft.frontends.python_file import load_object
 from regraft.ir import Graph, ModelError, UnsupportedError, parse, render, validate, walk_operators
 
@@ -177,6 +178,21 @@ def test_what_only_python_can_run_is_refused_at_its_line(name: str, line: str, h
     assert caught.value.place.split(", ")[0] == f"left_graph.py:{line_of(line)}"
     assert hint in caught.value.hint
     assert (ms.get_context("save_graphs"), ms.get_context("save_graphs_path")) == before
+
+
+def test_what_only_python_can_run_is_compiled_in_one_marked_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another form of its calls would be refused as well: an open batch, a size and the example, twice."""
+    compiled: list[object] = []
+    compile_ = capture._compile
+
+    def counting(root: object, arguments: list[object]) -> object:
+        compiled.append(root)
+        return compile_(root, arguments)
+
+    monkeypatch.setattr(capture, "_compile", counting)
+    with pytest.raises(ModelError, match=r"E104 .*what only Python can run"):
+        regraft.load(load_object(f"{LEFT}:Largest", {}), [inputs(2)])
+    assert len(compiled) <= len(("open", "marked", "marked", "plain", "plain", "for its lines"))
 
 
 @pytest.mark.parametrize(
