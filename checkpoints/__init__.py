@@ -89,9 +89,10 @@ def holds_one(folder: Path) -> bool:
 
 def _magic(path: Path) -> bytes:
     """The first bytes of a file of a suffix that is read."""
-    if path.suffix not in READABLE:
+    if path.suffix in READABLE or not path.exists():
+        require_file(path)
+    else:
         raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")
-    require_file(path)
     try:
         with path.open("rb") as file:
             return file.read(8)

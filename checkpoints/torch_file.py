@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import re
 import struct
 import warnings
 import zipfile
@@ -45,6 +46,12 @@ _STORAGES = {
     "complex64": "ComplexFloatStorage",
     "complex128": "ComplexDoubleStorage",
 }
+_NAMED = re.compile(r"\b(?:GLOBAL|global:) (?:GLOBAL )?([\w.]+)")
+"""A function or class that a file names, in torch's message on it."""
+
+_ADVICE = ("Do it only if you got the file from a trusted source.", "WeightsUnpickler error:")
+"""Ends of torch's advice to let a file run, or to tell torch of it; what is wrong comes behind them."""
+
 _ALIGNMENT = 64  # torch's own, so that storages can be mapped
 
 
@@ -119,11 +126,22 @@ def _loaded(path: Path, device: str) -> object:
             warnings.simplefilter("ignore")  # torch's, about its own formats
             return torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # torch's reader raises whatever its parsers do
+        hint = "save the state dict alone: torch.save(model.state_dict(), path)"
+        named = _NAMED.search(str(error))
+        if named is not None:
+            message = f"expected tensors, numbers and texts, got `{named[1][:80]}`, which was not run"
+            raise ModelError("E101", message, place=str(path), hint=hint) from error
         raise ModelError(
-            "E101",
-            f"cannot read `{path}` as weights only: {first_line(error)}",
-            hint="save the state dict alone: torch.save(model.state_dict(), path)",
+            "E101", f"cannot read `{path}` as weights only: {_cause(error)}", hint=hint
         ) from error
+
+
+def _cause(error: Exception) -> str:
+    """What torch's reader stumbled on, without its advice to let the file run."""
+    text = str(error)
+    for advice in _ADVICE:
+        text = text.partition(advice)[2].strip() or text
+    return first_line(error if text == str(error) else type(error)(text))
 
 
 class _ShortError(pickle.UnpicklingError):

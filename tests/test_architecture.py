@@ -320,7 +320,7 @@ def test_help_loads_no_framework() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_symbol_becomes_onnx_without_the_code_of_other_targets(tmp_path: Path) -> None:
+def test_a_symbol_becomes_onnx_without_the_code_of_other_targets_and_of_training(tmp_path: Path) -> None:
     import subprocess
 
     code = (
@@ -331,6 +331,8 @@ def test_a_symbol_becomes_onnx_without_the_code_of_other_targets(tmp_path: Path)
         "assert not main(given, standalone_mode=False)\n"
         "others = 'regraft.backends.mindspore_source', 'regraft.frontends.mindspore_cell.operators'\n"
         "loaded = {'torch', 'mindspore'} & set(sys.modules)\n"
+        "others += 'regraft.verification.two_nets.nets', 'regraft.verification.recipes.comparing'\n"
+        "others += 'regraft.verification.two_nets.report', 'regraft.verification.training.attempts'\n"
         "loaded |= {n for n in sys.modules if n.startswith(others)}\n"
         "assert not loaded, loaded\n"
     )

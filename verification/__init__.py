@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .compare import Comparison, Yardstick, compare
-from .recipes.comparing import Recipes
+from .recipes.scripts import Recipes
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .two_nets.pair_map import read_pair_map
 from .verifying import verify

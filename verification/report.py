@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from ..ir import folded_markup, table_markup, text_markup
 from .coverage import Coverage
-from .recipes.report import RecipeReport
 from .report_text import render, tables_of, tell_causes
-from .structure.report import Structure
-from .two_nets.report import Laws, Nets
+
+if TYPE_CHECKING:
+    from .recipes.report import RecipeReport
+    from .structure.report import Structure
+    from .two_nets.report import Laws, Nets
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from .two_nets.report import braced
+from .braces import braced
 
 if TYPE_CHECKING:
     from .report import ModuleRow, OutputRow, Report, TrainingRow

@@ -11,7 +11,7 @@ from ..frontends import LoadOptions, read
 from ..ir import Graph, MismatchError, ModelError, UsageError
 from ..ir.analysis.ending import end_at
 from ..ir.analysis.restriction import restrict
-from .recipes.comparing import Recipes
+from .recipes.scripts import Recipes
 from .report import Report
 from .report_text import name_call
 from .verifying import verify

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..backends.written_behind import WritingBehind, all_there
 from ..checkpoints.mapping import read_map
@@ -17,8 +18,6 @@ from .drawn_values import NOTE as DRAWN
 from .drawn_values import draw_values
 from .inputs import bindings, make_inputs
 from .proof import find_unproven
-from .recipes.comparing import RecipeComparison, Recipes
-from .recipes.report import RecipeReport
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.onnx_runner import OnnxRunner
 from .runners.registry import renames_of_output
@@ -40,17 +39,15 @@ from .structure.report import Structure
 from .structure.settings import settings_of
 from .structure.sharing import held_by_graph
 from .structure.values import compare_parameters, expected_in, values_in
-from .training.attempts import train as train_step
-from .training.comparing import divergence
-from .training.step import GradientSizes
-from .two_nets.emitted import emitted_laws
-from .two_nets.layout_proofs import prove_layouts
-from .two_nets.magnitudes import compare_magnitudes
-from .two_nets.nets import NetComparison
-from .two_nets.pair_map import PairMap
-from .two_nets.report import Nets
-from .two_nets.written_map import write_pairing
 from .zero_parameters import compare_redrawn
+
+if TYPE_CHECKING:
+    from .recipes.report import RecipeReport
+    from .recipes.scripts import Recipes
+    from .training.step import GradientSizes
+    from .two_nets.nets import NetComparison
+    from .two_nets.pair_map import PairMap
+    from .two_nets.report import Nets
 
 _ALONE = 64
 """Tensors that are not the source's, up to which the source is given each of them alone."""
@@ -138,15 +135,21 @@ def verify(
     if isinstance(target, Graph) and renames is not None:
         target = in_source_calls(target, renames)
     if own and isinstance(target, Graph):
+        from .two_nets.nets import NetComparison
+
         inference = not can_train(source) and not can_train(target)
         paired = NetComparison(source, target, mapping, copy=copy, train=train, inference=inference)
     runners: list[Runner] = []
     try:
         runners.append(own_runner(source, threads) if oracle is None else _oracle(source, oracle))
         if paired is not None and paired.pairing.fused:
+            from .two_nets.layout_proofs import prove_layouts
+
             given = make_inputs(source, bindings(source), seed) if inputs is None else inputs
             prove_layouts(paired, source, runners[0], given)
         if paired is not None and write_map is not None:
+            from .two_nets.written_map import write_pairing
+
             write_pairing(write_map, paired.pairing, paired.proven)
         if paired is not None and isinstance(target, Graph):
             runners.append(paired_runner(target, paired.values(), paired.modules, threads))
@@ -166,11 +169,18 @@ def verify(
         scripts: RecipeReport | None = None
         if expected is not None and inputs is not None:
             before += _recorded(sides, inputs, expected)
+        diverges: str | None = None
         if train:
+            from .training.attempts import train as train_step
+            from .training.comparing import divergence
+
             step = train_step(sides, inputs, seed, Path(str(target)) if paired is None else paired.pairing)
             before, trained, gradients = before + step.outputs, step.rows, step.gradients
             sides.notes += step.notes
+            diverges = divergence(source, trained)
             if recipes is not None:
+                from .recipes.comparing import RecipeComparison
+
                 other = Path(str(target)) if paired is None else paired.pairing
                 comparison = RecipeComparison(sides, recipes, other, seed)
                 equal = paired is None or not paired.nets.differing
@@ -194,6 +204,7 @@ def verify(
         drawn = None
         if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
             from .runners.emitted_net import constructed
+            from .two_nets.emitted import emitted_laws
 
             folder = Path(target)
             drawn = emitted_laws(source, folder, lambda: constructed(folder), train=train)
@@ -206,7 +217,7 @@ def verify(
             culprit,
             [*sides.notes, *notes],
             trained,
-            divergence(source, trained),
+            diverges,
             nets,
             drawn,
             unproven=unproven,
@@ -231,6 +242,8 @@ def _with_magnitudes(
     """What is known of two nets, with the size of outputs and gradients where they kept their own weights."""
     if not paired.nets.differing:
         return paired.nets
+    from .two_nets.magnitudes import compare_magnitudes
+
     first = make_inputs(sides.graph, bindings(sides.graph), seed) if inputs is None else inputs
     runs = (sides.source.run(first), sides.target.run(first))
     rows = compare_magnitudes(paired.pairing, paired.nets.laws, runs, gradients)

@@ -360,10 +360,42 @@ class _Large:
 def test_a_torch_file_cannot_ask_for_memory(tmp_path: Path) -> None:
 
     torch.save({"w": _Large()}, tmp_path / "large.pth")
-    with pytest.raises(ModelError, match=r"E101 cannot read .*large.pth"):
+    with pytest.raises(ModelError, match=r"E101 .*got `bytearray`.*large.pth"):
         read_checkpoint(tmp_path / "large.pth")
     torch.save({"w": torch.ones(2)}, tmp_path / "small.pth")
     assert list(read_checkpoint(tmp_path / "small.pth")) == ["w"]
+
+
+@pytest.mark.parametrize("name", ["nothere", "nothere.pth", "nothere.safetensors"])
+def test_a_file_that_is_not_there_is_told_so_whatever_its_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=f"E101 cannot read .*{name}`: No such file or directory"):
+        read_checkpoint(tmp_path / name)
+
+
+class _Command:
+    """What unpickles to a command that is run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+def test_what_a_torch_file_would_run_is_named_and_no_advice_to_run_it(tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(2), "x": _Command(tmp_path / "ran")}, tmp_path / "evil.pth")
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "whole.pth")
+    for name, what in (("evil", "posix.system"), ("whole", "torch.nn.modules.linear.Linear")):
+        with pytest.raises(ModelError, match=f"E101 expected tensors.* got `{what}`, which was not run - at"):
+            read_checkpoint(tmp_path / f"{name}.pth")
+    body = pickle.PROTO + b"\x02" + b"\xff" + pickle.STOP
+    with zipfile.ZipFile(tmp_path / "odd.pth", "w") as archive:
+        for name, content in (("data.pkl", body), ("byteorder", b"little"), ("version", b"3\n")):
+            archive.writestr(f"odd/{name}", content)
+    with pytest.raises(ModelError, match=r"E101 cannot read .*odd.pth.*operand 255") as raised:
+        read_checkpoint(tmp_path / "odd.pth")
+    assert "arbitrary" not in str(raised.value)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_long_name_in_a_torch_file_is_refused_at_once(tmp_path: Path) -> None:
@@ -373,7 +405,7 @@ def test_a_long_name_in_a_torch_file_is_refused_at_once(tmp_path: Path) -> None:
         for name, content in (("data.pkl", body), ("byteorder", b"little"), ("version", b"3\n")):
             archive.writestr(f"long/{name}", content)
     began = time.process_time()
-    with pytest.raises(ModelError, match=r"E101 cannot read .*long.pth") as raised:
+    with pytest.raises(ModelError, match=r"E101 .*got `os.aaa.*long.pth") as raised:
         read_checkpoint(tmp_path / "long.pth")
     assert time.process_time() - began < 5
     assert len(str(raised.value)) < 5000

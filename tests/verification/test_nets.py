@@ -14,11 +14,11 @@ import regraft
 from regraft.api import load_tree
 from regraft.ir import Graph, ModelError, parse
 from regraft.verification import Report, read_pair_map
+from regraft.verification.braces import braced
 from regraft.verification.two_nets.laws import LawRow, compare_laws
 from regraft.verification.two_nets.operator_settings import Side
 from regraft.verification.two_nets.pair_map import PairMap
 from regraft.verification.two_nets.pairing import pair
-from regraft.verification.two_nets.report import braced
 from regraft.verification.two_nets.samples import Distribution, one_sample, two_samples
 
 nn, ops = ms.nn, ms.ops

@@ -18,8 +18,9 @@ from torch.nn import functional
 import regraft
 from regraft.cli import main
 from regraft.ir import ModelError
-from regraft.verification.recipes.comparing import RecipeComparison, Recipes
+from regraft.verification.recipes.comparing import RecipeComparison
 from regraft.verification.recipes.report import RecipeReport, RecipeRow
+from regraft.verification.recipes.scripts import Recipes
 from regraft.verification.report import OutputRow, Report
 from regraft.verification.runners.select_runner import exact_runner, own_runner, paired_runner
 from regraft.verification.sides import Sides

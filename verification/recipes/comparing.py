@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from ...frontends.training_script import RecipeFunction, function_of
+from ...frontends.training_script import function_of
 from ...ir import Graph, ModelError
 from ...ir.recipe import LossRule, Recipe, UpdateRule
 from ..conditioning import Change
@@ -20,6 +20,7 @@ from ..two_nets.pairing import Pairing
 from .following import Followed, moved
 from .measured_loss import fitted, labels_for, measured_loss
 from .report import RecipeReport, TrajectoryReport
+from .scripts import Recipes
 from .settings import compare_settings, compare_values
 from .trajectories import Batch, Labels, Learner, Reading, Trajectory
 
@@ -37,21 +38,6 @@ _UNITS = 16
 
 _MOST = 2_000_000_000
 """Bytes of values that are kept of all trajectories together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recipes:
-    """What the user gives.
-
-    Attributes:
-        source: the source's recipe function, or ``train.py:recipe``.
-        target: the target's.
-        steps: how many steps are followed.
-    """
-
-    source: str | RecipeFunction
-    target: str | RecipeFunction
-    steps: int = 20
 
 
 class RecipeComparison:

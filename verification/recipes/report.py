@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..two_nets.report import braced
+from ..braces import braced
 
 _SHOWN = 6
 """Lines of parameters, rates and the like that are shown of many."""

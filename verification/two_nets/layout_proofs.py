@@ -12,12 +12,12 @@ import numpy as np
 
 from ...checkpoints.joins import Join
 from ...ir import Graph
+from ..braces import braced
 from ..runners.runs import Runner
 from ..runners.select_runner import paired_runner
 from ..sides import Sides
 from .fusing import Fused, Layout, layouts
 from .nets import NetComparison
-from .report import braced
 
 _MOST_RUNS = 128
 """Combinations of layouts that are run; of more, those with the parts in the order of their calls."""
