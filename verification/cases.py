@@ -50,7 +50,10 @@ UNMEASURED = (
     "behind the first case that differs, how far rounding moves the source was not measured: what is off by "
     "little there may be rounding"
 )
-"""Note on cases that were compared after one that differs."""
+"""Note on cases that were compared after one that differs, and are off by little."""
+
+_LITTLE = 1e-3
+"""Relative difference below which rounding may be what is seen."""
 
 _SINGULAR = 0.05
 """Relative difference above which no second draw is made: rounding near a pole is smaller."""
@@ -73,7 +76,7 @@ class Cases:
         self._failed: tuple[str, Arrays] | None = None
         self._bending = Bending(self.graph)
         self._usual = ""
-        self._differs = False
+        self._differs, self._measures = False, True
 
     def rows(
         self, inputs: Arrays | None, modules: bool
@@ -229,13 +232,9 @@ class Cases:
         return self._remember_failure(case, inputs, rows)
 
     def _rounding(self, inputs: Arrays, source: Run) -> Rounding:
-        """Return the effect of rounding in a further case, which is not measured once outputs differ.
-
-        That takes four runs of the source a case, and the verdict does not depend on it any more.
-        """
-        if self._differs and UNMEASURED not in self.notes:
-            self.notes.append(UNMEASURED)
-        return self.sides.rounding(inputs, source, measured=not self._differs)
+        """Return the effect of rounding in a further case: four runs, not made once outputs differ."""
+        self._measures = not self._differs
+        return self.sides.rounding(inputs, source, measured=self._measures)
 
     def _run_if_it_gives(self, case: str, inputs: Arrays, modules: bool) -> Run | None:
         """Return the source's run; None, with a note, if it refuses the inputs or returns only NaN."""
@@ -410,6 +409,9 @@ class Cases:
 
     def _remember_failure(self, case: str, inputs: Arrays, rows: list[OutputRow]) -> list[OutputRow]:
         """Remember the first case with a failing row, to find the module later; returns the rows."""
+        little = any(not row.passed and row.max_rel < _LITTLE for row in rows)
+        if little and not self._measures and UNMEASURED not in self.notes:
+            self.notes.append(UNMEASURED)
         if self._failed is None and not all(row.passed for row in rows):
             self._failed, self._differs = (case, inputs), True
         return rows

@@ -283,14 +283,16 @@ class TestCost:
     """Measuring takes whole runs of the source, and the first case that differs is the verdict."""
 
     @staticmethod
-    def reports(tmp_path: Path) -> tuple[Report, Report]:
-        """Of a right file, and of one with another weight."""
+    def reports(tmp_path: Path, factor: float = 2.0) -> tuple[Report, Report]:
+        """Of a right file, and of one with a multiplied weight."""
         torch.manual_seed(0)
         source, path = exported(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3)), tmp_path, X_TORCH)
         right = verify(source, path)
         model = onnx.load(path)
         weight = model.graph.initializer[0]
-        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) + 1, weight.name))
+        weight.CopyFrom(
+            numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(factor), weight.name)
+        )
         onnx.save(model, path)
         return right, verify(source, path)
 
@@ -307,11 +309,18 @@ class TestCost:
         monkeypatch.setattr(Rounding, "_measure", noting)
         right, wrong = self.reports(tmp_path)
         assert right.passed
-        assert UNMEASURED not in right.notes
         assert not wrong.passed
-        assert UNMEASURED in wrong.notes
         assert len({row.case for row in wrong.outputs}) > len(("the example", "the case with modules"))
         assert len({id(rounding) for rounding in measured}) <= len(("the example", "the case with modules"))
+
+    @pytest.mark.parametrize(("factor", "is_said"), [(2.0, False), (1.0001, True)])
+    def test_it_is_said_where_rounding_may_be_what_is_seen(
+        self, factor: float, is_said: bool, tmp_path: Path
+    ) -> None:
+        right, wrong = self.reports(tmp_path, factor)
+        assert not wrong.passed
+        assert UNMEASURED not in right.notes
+        assert (UNMEASURED in wrong.notes) == is_said
 
     def test_the_module_is_named_as_before(self, tmp_path: Path) -> None:
         _, wrong = self.reports(tmp_path)
