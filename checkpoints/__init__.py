@@ -89,7 +89,7 @@ def holds_one(folder: Path) -> bool:
 
 def _magic(path: Path) -> bytes:
     """The first bytes of a file of a suffix that is read."""
-    if path.suffix in READABLE or not path.exists():
+    if path.suffix in READABLE or not (path.suffix or path.exists()):  # a folder's name has none
         require_file(path)
     else:
         raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")

@@ -367,7 +367,7 @@ def test_a_torch_file_cannot_ask_for_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothere", "nothere.pth", "nothere.safetensors"])
-def test_a_file_that_is_not_there_is_told_so_whatever_its_name(name: str, tmp_path: Path) -> None:
+def test_a_file_or_folder_that_is_not_there_is_told_so(name: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=f"E101 cannot read .*{name}`: No such file or directory"):
         read_checkpoint(tmp_path / name)
 
