@@ -89,10 +89,9 @@ def holds_one(folder: Path) -> bool:
 
 def _magic(path: Path) -> bytes:
     """The first bytes of a file of a suffix that is read."""
-    if path.suffix in READABLE or not (path.suffix or path.exists()):  # a folder's name has none
-        require_file(path)
-    else:
+    if path.suffix not in READABLE and (path.suffix or path.exists()):  # a folder's name has no suffix
         raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")
+    require_file(path)
     try:
         with path.open("rb") as file:
             return file.read(8)

@@ -46,6 +46,9 @@ _STORAGES = {
     "complex64": "ComplexFloatStorage",
     "complex128": "ComplexDoubleStorage",
 }
+
+_HINT = "save the state dict alone: torch.save(model.state_dict(), path)"
+
 _NAMED = re.compile(r"\b(?:GLOBAL|global:) (?:GLOBAL )?([\w.]+)")
 """A function or class that a file names, in torch's message on it."""
 
@@ -126,13 +129,12 @@ def _loaded(path: Path, device: str) -> object:
             warnings.simplefilter("ignore")  # torch's, about its own formats
             return torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # torch's reader raises whatever its parsers do
-        hint = "save the state dict alone: torch.save(model.state_dict(), path)"
         named = _NAMED.search(str(error))
         if named is not None:
             message = f"expected tensors, numbers and texts, got `{named[1][:80]}`, which was not run"
-            raise ModelError("E101", message, place=str(path), hint=hint) from error
+            raise ModelError("E101", message, place=str(path), hint=_HINT) from error
         raise ModelError(
-            "E101", f"cannot read `{path}` as weights only: {_cause(error)}", hint=hint
+            "E101", f"cannot read `{path}` as weights only: {_cause(error)}", hint=_HINT
         ) from error
 
 
@@ -141,7 +143,7 @@ def _cause(error: Exception) -> str:
     text = str(error)
     for advice in _ADVICE:
         text = text.partition(advice)[2].strip() or text
-    return first_line(error if text == str(error) else type(error)(text))
+    return first_line(error if text == str(error) else pickle.UnpicklingError(text))
 
 
 class _ShortError(pickle.UnpicklingError):
@@ -193,7 +195,7 @@ def _state(content: object, path: Path, notes: list[str]) -> Mapping[str, torch.
                 "E101",
                 f"expected tensors by name, got a `{type(value).__name__}` under {name!r}",
                 place=str(path),
-                hint="save the state dict alone: torch.save(model.state_dict(), path)",
+                hint=_HINT,
             )
     if steps:
         notes.append(f"`{path.name}`: read what is under {' -> '.join(f'`{s}`' for s in steps)}")

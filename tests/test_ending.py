@@ -25,7 +25,7 @@ import torch
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.fc = torch.nn.Linear({width}, 4)
+        self.fc = torch.nn.Linear(3, 4)
         {at_construction}
 
     def forward(self, x):
@@ -40,9 +40,9 @@ LONG_C_CODE = (
 )
 
 
-def make_net(folder: Path, *, width: int = 3, **code: str) -> str:
+def make_net(folder: Path, **code: str) -> str:
     places = {name: code.get(name, "pass") for name in ("at_import", "at_construction", "in_forward")}
-    (folder / "net.py").write_text(NET.format(width=width, **places))
+    (folder / "net.py").write_text(NET.format(**places))
     return f"{folder / 'net.py'}:Net"
 
 
