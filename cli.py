@@ -6,9 +6,11 @@ model, input or arguments; 3 a fault of regraft's own; 129, 130 and 143 ended by
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -158,8 +160,11 @@ def run() -> None:
     code = _flushed(code)
     divert()  # what a model prints as the process ends is no part of the result either
     ignore_signals()
-    if "mindspore" in sys.modules:
-        leave(code)  # MindSpore's Cells print a complaint each when the interpreter tears them down
+    if sys.modules.keys() & {"mindspore", "torch"}:
+        # to tear them down takes the interpreter a second, and MindSpore's Cells print a complaint each
+        with suppress(BaseException):  # whatever a model has registered
+            atexit._run_exitfuncs()
+        leave(code)
     sys.exit(code)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -73,7 +73,7 @@ class ElementWriters:
         """
         with ExitStack() as held:
             raw = held.enter_context(path.open("wb", buffering=0))
-            file = TensorFile(raw, path, self)
+            file = TensorFile(PlacedFile(raw), path, self)
             held.callback(file.stop)
             yield file
             if self._behind is None:
@@ -82,14 +82,14 @@ class ElementWriters:
                 file.leave()
                 self._behind.at_end(held.pop_all().close)
 
-    def submit(self, data: TensorData, path: Path, raw: Any, at: int) -> Future[None]:
+    def submit(self, data: TensorData, path: Path, raw: PlacedFile, at: int) -> Future[None]:
         """Have the elements of a tensor written to a file from a byte on."""
         if self._behind is None:
             return self._threads.submit(self._write_and_forget, data, path, raw, at)
         write = partial(self._write_and_forget, data, path, raw, at)
         return self._behind.submit(self._threads, write, path, at, data.nbytes)
 
-    def _write_and_forget(self, data: TensorData, path: Path, raw: Any, at: int) -> None:
+    def _write_and_forget(self, data: TensorData, path: Path, raw: PlacedFile, at: int) -> None:
         """Write the elements of a tensor, and let go of pages that lie far behind them."""
         self.write(data, raw, at)
         self._written.add_part(path, at, data.nbytes)
@@ -97,7 +97,7 @@ class ElementWriters:
         if place is not None and self._behind is None:  # else it is read once more
             self._read.add_part(*place, data.nbytes)
 
-    def write(self, data: TensorData, raw: Any, at: int) -> None:
+    def write(self, data: TensorData, raw: PlacedFile, at: int) -> None:
         """Write the elements of a tensor to a file from a byte on, in the caller's thread."""
         place = data.find_place()
         if place is not None and _is_copied(*place, data.nbytes, raw, at):
@@ -110,10 +110,10 @@ class ElementWriters:
                 if _is_transposed(part):
                     self._write_transposed(part.T, raw, at)
                 else:
-                    _write_at(raw, _chunks(part), at)
+                    raw.write(_chunks(part), at)
                 at += part.nbytes
 
-    def _write_transposed(self, stored: Array, raw: Any, at: int) -> None:
+    def _write_transposed(self, stored: Array, raw: PlacedFile, at: int) -> None:
         """Write the transpose of a matrix whose rows lie in order, a part of at most `BAND` bytes at a time.
 
         Some columns of the stored matrix are rows of the written one, which lie together. Where so few
@@ -127,12 +127,12 @@ class ElementWriters:
         if count >= columns or count * size >= _PAGE:
             for first in range(0, columns, count):
                 turned = self._turned(stored[:, first : first + count])
-                _write_at(raw, [turned.reshape(-1).view(np.uint8).data], at + first * rows * size)
+                raw.write([turned.reshape(-1).view(np.uint8).data], at + first * rows * size)
             return
         count = max(1, BAND // (columns * size))
         for first in range(0, rows, count):
             for column, part in enumerate(self._turned(stored[first : first + count])):
-                _write_at(raw, [part.view(np.uint8).data], at + (column * rows + first) * size)
+                raw.write([part.view(np.uint8).data], at + (column * rows + first) * size)
 
     def _turned(self, matrix: Array) -> Array:
         """Return the transpose of a matrix, in memory of this thread that the next one takes over.
@@ -152,7 +152,7 @@ class TensorFile:
         at: the byte that comes next.
     """
 
-    def __init__(self, raw: Any, path: Path, writers: ElementWriters) -> None:
+    def __init__(self, raw: PlacedFile, path: Path, writers: ElementWriters) -> None:
         self.at = 0
         self._raw, self._path, self._writers = raw, path, writers
         self._waiting = bytearray()
@@ -194,7 +194,7 @@ class TensorFile:
 
     def _flush(self) -> None:
         if self._waiting:
-            _write_at(self._raw, [memoryview(bytes(self._waiting))], self.at - len(self._waiting))
+            self._raw.write([memoryview(bytes(self._waiting))], self.at - len(self._waiting))
             self._waiting.clear()
 
 
@@ -214,7 +214,7 @@ _UNABLE = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPER
 """What a system answers that does not copy between such files."""
 
 
-def _is_copied(path: Path, start: int, size: int, raw: Any, at: int) -> bool:
+def _is_copied(path: Path, start: int, size: int, raw: PlacedFile, at: int) -> bool:
     """Let the system copy bytes from one file to another; return False if it cannot.
 
     No page of them enters this process. The caller writes them then, from the first on. A file that has
@@ -228,9 +228,7 @@ def _is_copied(path: Path, start: int, size: int, raw: Any, at: int) -> bool:
         done = 0
         while done < size:
             try:
-                moved = os.copy_file_range(
-                    source.fileno(), raw.fileno(), min(size - done, BAND), start + done, at + done
-                )
+                moved = raw.copy(source.fileno(), start + done, min(size - done, BAND), at + done)
             except OSError as error:
                 if error.errno in _UNABLE:
                     return False
@@ -241,20 +239,35 @@ def _is_copied(path: Path, start: int, size: int, raw: Any, at: int) -> bool:
     return True
 
 
-_moving = threading.Lock()
+class PlacedFile:
+    """A file that several threads write to, each to its own places.
 
+    One writes at a time: the system lets in no more, and others would wait for it on their processor.
+    """
 
-def _write_at(raw: Any, chunks: Iterator[memoryview] | list[memoryview], at: int) -> None:
-    """Write bytes to a file from a place on; other threads write to other places."""
-    for chunk in chunks:
-        while chunk:
-            if hasattr(os, "pwrite"):
-                written = os.pwrite(raw.fileno(), chunk, at)
-            else:  # Windows
-                with _moving:
-                    raw.seek(at)
-                    written = raw.write(chunk)
-            chunk, at = chunk[written:], at + written
+    def __init__(self, raw: Any) -> None:
+        self._raw, self._writing = raw, threading.Lock()
+
+    def truncate(self, size: int) -> None:
+        """Give it a size."""
+        self._raw.truncate(size)
+
+    def copy(self, source: int, start: int, size: int, at: int) -> int:
+        """Let the system copy bytes of another file, from a byte to a place; return how many it did."""
+        with self._writing:
+            return os.copy_file_range(source, self._raw.fileno(), size, start, at)
+
+    def write(self, chunks: Iterable[memoryview], at: int) -> None:
+        """Write bytes from a place on."""
+        for chunk in chunks:
+            while chunk:
+                with self._writing:
+                    if hasattr(os, "pwrite"):
+                        written = os.pwrite(self._raw.fileno(), chunk[:_CHUNK], at)
+                    else:  # Windows
+                        self._raw.seek(at)
+                        written = self._raw.write(chunk)
+                chunk, at = chunk[written:], at + written
 
 
 def _require_size(data: TensorData, array: Array) -> None:

@@ -194,6 +194,36 @@ class Rounding:
         return moved
 
 
+class UnitsAlone(Rounding):
+    """No effect of rounding but what the runtimes' arithmetic may cost: nothing is measured.
+
+    Args:
+        cost: in the whole model.
+        types: whether the element types of outputs must be the same; see `Yardstick`.
+    """
+
+    def __init__(self, cost: Cost, types: Types) -> None:
+        self._cost, self._types = cost, types
+
+    def output(self, index: int) -> Yardstick:
+        """Return the yardstick of an output of the model."""
+        del index
+        return Yardstick(None, _no_moves, self._cost.ulps, self._cost.inner, self._types)
+
+    def alone(self, call: str, record: CallRecord) -> Callable[[int], Yardstick]:
+        """Return the yardsticks, by index, of the outputs of a module call run alone on recorded inputs."""
+        del record
+        return lambda index: self._edge(call, "outputs", index)
+
+    def _edge(self, call: str, side: str, index: int) -> Yardstick:
+        del call, side, index
+        return Yardstick(None, _no_moves, self._cost.ulps, self._cost.inner)
+
+
+def _no_moves(_ulps: int) -> np.ndarray:
+    return np.zeros(())
+
+
 @dataclass(frozen=True, slots=True)
 class _Moved:
     """How far each element of each output moves (NaN where equal runs differ), and edges of calls at most."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir import Graph, ModelError, Operator, walk_operators
 from .compare import EPSILON, MULTIPLE, Types, Yardstick, compare
-from .conditioning import Again, Cost, Rounding
+from .conditioning import Again, Cost, Rounding, UnitsAlone
 from .report import OutputRow
 from .runners.onnx_runner import OnnxRunner
 from .runners.runs import ELUS, Run, Runner
@@ -112,6 +112,10 @@ class Sides:
             note=self._note,
             measured=measured,
         )
+
+    def units_alone(self) -> UnitsAlone:
+        """Return the effect of rounding where none is measured: what the runtimes' arithmetic may cost."""
+        return UnitsAlone(self._cost, self._types)
 
     def rounding_of_step(
         self, inputs: Mapping[str, np.ndarray], source: Run, exact: Run | None, again: Again

@@ -240,9 +240,13 @@ class MindSporeRunner:
             if name in given:
                 result = replace_tensors(result, given[name])
             records[name].outputs.extend(keep(t.asnumpy()) for t in tensors_of(result))
+            self._recorded(name, records[name].outputs)
             return result
 
         return call
+
+    def _recorded(self, call: str, outputs: Sequence[np.ndarray]) -> None:
+        """Get what a recorded call gave, as soon as it is there."""
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call one Cell with the arguments it was last called with, tensors replaced; see `Runner`."""

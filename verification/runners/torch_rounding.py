@@ -40,3 +40,14 @@ def round_inside(change: Callable[[np.ndarray], np.ndarray]) -> AbstractContextM
             return out.add_(torch.where(below, off * (0.5 * abs(alpha * scale)), torch.zeros_like(off)))
 
     return Rounded()
+
+
+def is_alterable(tensor: Any) -> bool:
+    """Whether a tensor holds floating-point numbers of its own, each at one place."""
+    import torch
+
+    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta:
+        return False
+    return tensor.layout == torch.strided and all(
+        step or size < 2 for step, size in zip(tensor.stride(), tensor.shape, strict=True)
+    )

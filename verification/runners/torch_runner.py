@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
-from ...frontends.torch_module.export.tensors import array_of, tensor_of
+from ...frontends.torch_module.export.tensors import (
+    array_of,
+    array_of_number,
+    copied_array,
+    replace_tensors,
+    tensor_of,
+    tensors_in,
+)
 from ...frontends.torch_module.modules.live_state import Changed, Untouched
 from ...ir import Graph, ModelError, Operator, walk_operators
 from ..training.step import Step
@@ -111,7 +118,9 @@ class TorchRunner:
         names = [name for name, _ in self._graph.outputs]
         if len(names) != len(found):
             names = [f"output{i}" for i in range(len(found))]
-        arrays = [_array(leaf) if isinstance(leaf, torch.Tensor) else _number(leaf) for leaf in found]
+        arrays = [
+            self._values(x).copy() if isinstance(x, torch.Tensor) else array_of_number(x) for x in found
+        ]
         order = {name: i for i, name in enumerate(self._graph.modules.call_names().values())}
         return Run(
             list(zip(names, arrays, strict=True)),
@@ -200,13 +209,13 @@ class TorchRunner:
         """Change every floating-point parameter and buffer in a with block; see `Runner`."""
         import torch
 
-        from .torch_rounding import round_inside
+        from .torch_rounding import is_alterable, round_inside
 
         module = self._arguments[call][0] if call else self._model
         held = {id(t): t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values())}
         if only:
             held = {0: self._named_tensors.get(only)}
-        tensors = [t for t in held.values() if t is not None and _is_alterable(t)]
+        tensors = [t for t in held.values() if t is not None and is_alterable(t)]
         with values_kept(tensors):
             with torch.no_grad():
                 for tensor in tensors:
@@ -253,12 +262,12 @@ class TorchRunner:
             entered, name, inputs = open_.pop()
             assert entered is module
             if name in given:
-                left = list(map(tensor_of, given[name]))
-                leaves, spec = pytree.tree_flatten(result)
-                leaves = [left.pop(0) if isinstance(x, torch.Tensor) else x for x in leaves]
-                result = pytree.tree_unflatten(leaves, spec)
-            outputs = [keep(array_of(x)) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+                result = replace_tensors(result, list(map(tensor_of, given[name])))
+            outputs = [keep(self._values(x)) for x in tensors_in(result)]
             records[name] = CallRecord(type(module).__name__, inputs, outputs)
+            others = self._instead(name, outputs)
+            if others is not None:
+                return replace_tensors(result, others)
             return result if name in given else None
 
         handles: list[Any] = []
@@ -266,6 +275,13 @@ class TorchRunner:
             handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
             handles.append(module.register_forward_hook(leave, with_kwargs=True))
         return handles
+
+    def _instead(self, call: str, outputs: Sequence[np.ndarray]) -> Sequence[Any] | None:
+        """Return the tensors that go on behind a recorded call; None for those that it gave."""
+
+    def _values(self, tensor: Any) -> np.ndarray:
+        """Return the values of a tensor that a module gave."""
+        return array_of(tensor)
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call one module with the arguments it was last called with, tensors replaced; see `Runner`."""
@@ -288,7 +304,7 @@ class TorchRunner:
                 raise ModelError(
                     "E702", f"the torch module raised {type(error).__name__}: {error}"
                 ) from error
-        return [_array(x) for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+        return [copied_array(x) for x in tensors_in(result)]
 
     def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
         """Return some elements that a linear or convolution layer gives; see `Glancing`."""
@@ -319,7 +335,7 @@ class TorchRunner:
         paths = tree_paths(self._paths, self._graph.modules)
         names = [name for name, _ in self._graph.outputs]
         with Untouched(self._model):
-            return torch_step(self._model, paths, forward, names, seed, _array)
+            return torch_step(self._model, paths, forward, names, seed, copied_array)
 
     def read_recipe(
         self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int
@@ -397,33 +413,12 @@ class _Frozen:
                 module.training = flag
 
 
-def _is_alterable(tensor: Any) -> bool:
-    """Whether a tensor holds floating-point numbers of its own, each at one place."""
-    import torch
-
-    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta:
-        return False
-    return tensor.layout == torch.strided and all(
-        step or size < 2 for step, size in zip(tensor.stride(), tensor.shape, strict=True)
-    )
-
-
 def _is_transformed() -> bool:
     """Whether code runs under a transform like `torch.vmap`, in which tensors have no values to read."""
     import torch
 
     library: Any = torch._C
     return library._functorch.peek_interpreter_stack() is not None
-
-
-def _array(tensor: Any) -> np.ndarray:
-    """Return a copy of a tensor's values, because later calls may overwrite them."""
-    return np.array(array_of(tensor), copy=True)
-
-
-def _number(value: Any) -> np.ndarray:
-    """Return a Python number as a tensor of torch's default type."""
-    return np.asarray(value, np.float32 if isinstance(value, float) else None)
 
 
 def model_runner(graph: Graph) -> TorchRunner:

@@ -10,12 +10,14 @@ from ...backends.written_behind import Await, all_there
 from ...checkpoints.mapping import read_map
 from ...ir import Array, Graph
 from ..cases import case_of
+from ..conditioning import Rounding
 from ..coverage import Covered
 from ..inputs import batch_symbols, bindings, make_inputs
 from ..modules import ModuleComparison
 from ..proof import find_unproven
 from ..report import ModuleRow, OutputRow, Report
 from ..runners.registry import renames_of_output
+from ..runners.runs import Run
 from ..sides import Sides
 from ..structure.comparing import compare_structure
 from ..structure.values import ValueComparison
@@ -31,6 +33,11 @@ _NARROW = "bfloat16"
 
 _LEFT_OUT = "other draws and sizes, training, and what changes of parameters do, as the models ran in pieces"
 
+_FOLLOWED = (
+    "each module of the source computed from the target's values of the modules before it, and gave what the "
+    "target's gave: how far rounding adds up over the whole model was not measured"
+)
+
 
 def verify_in_pieces(
     source: Graph,
@@ -43,10 +50,13 @@ def verify_in_pieces(
 ) -> Report:
     """Compare the forward pass on one draw, with the weights of one piece of either side in memory at a time.
 
-    Each side computes from its own values, so that together its pieces are its whole forward pass. Only where
-    something differs do modules run alone too, on the source's values, to find the first that is wrong. Where
-    there are numbers of bfloat16, both sides compute in float32 from the same weights, and the element types
-    that the file states are compared by themselves.
+    The target computes from its own values, so that together its pieces are its whole forward pass. Each
+    module of the source computes from the target's values of the modules before it, and must give what the
+    target's gives, up to the rounding of one module. Where something is beyond that, the source runs from its
+    own values too, in float32 and float64, as a whole model is compared. Only where something differs then do
+    modules run alone, on the source's values, to find the first that is wrong. Where there are numbers of
+    bfloat16, both sides compute in float32 from the same weights, and the element types that the file states
+    are compared by themselves.
 
     Args:
         source: a loaded torch module, as it was before any pass.
@@ -141,23 +151,45 @@ def _compare_run(
     graph, given = sides.graph, draw.inputs
     covered = Covered(unreached=[_LEFT_OUT])
     covered.add(draw.name, draw.sizes, batch_symbols(graph))
-    runs, runner = together.run(given), together.target
-    rounding = sides.rounding(given, runs[0], calls=True)
-    if runner.moved:
-        rounding = WithRoundedConstants(rounding, runner, [name for name, _ in runs[1].outputs])
-    outputs = sides.outputs(case_of(draw.sizes), *runs, rounding)
-    agree = all(row.passed for row in outputs)
     runners = sides.source, sides.target
-    found = ModuleComparison(graph.modules, given, runs, runners, rounding, alone=False)
-    rows = found.rows(agree=agree)
-    if agree and not any(_is_off(row) for row in rows):
-        return outputs, rows, None, covered
-    found = ModuleComparison(graph.modules, given, runs, runners, rounding)
-    rows = found.rows(agree=agree)
-    culprit = found.culprit(rows)
-    if culprit is None and not agree and any(row.passed for row in rows):
+
+    def compared(runs: tuple[Run, Run], rounding: Rounding, *, alone: bool = False) -> _Compared:
+        if together.target.moved:
+            names = [name for name, _ in runs[1].outputs]
+            rounding = WithRoundedConstants(rounding, together.target, names)
+        outputs = sides.outputs(case_of(draw.sizes), *runs, rounding)
+        agree = all(row.passed for row in outputs)
+        found = ModuleComparison(graph.modules, given, runs, runners, rounding, alone=alone)
+        return _Compared(outputs, found.rows(agree=agree), agree, found)
+
+    found = compared(together.follow(given), sides.units_alone())
+    if found.is_right():
+        sides.notes.append(_FOLLOWED)
+        return found.outputs, found.rows, None, covered
+    runs = together.run(given)
+    rounding = sides.rounding(given, runs[0], calls=True)
+    found = compared(runs, rounding)
+    if found.is_right():
+        return found.outputs, found.rows, None, covered
+    found = compared(runs, rounding, alone=True)
+    culprit = found.modules.culprit(found.rows)
+    if culprit is None and not found.agree and any(row.passed for row in found.rows):
         culprit = "#1"  # every module is right: it is the root's own code after the last of them
-    return outputs, rows, culprit, covered
+    return found.outputs, found.rows, culprit, covered
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Two runs compared: rows of outputs and of modules, and whether the outputs agree."""
+
+    outputs: list[OutputRow]
+    rows: list[ModuleRow]
+    agree: bool
+    modules: ModuleComparison
+
+    def is_right(self) -> bool:
+        """Whether everything that could be compared is within its tolerance."""
+        return self.agree and not any(_is_off(row) for row in self.rows)
 
 
 def _is_off(row: ModuleRow) -> bool:

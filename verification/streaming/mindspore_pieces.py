@@ -22,6 +22,7 @@ from ..runners.runs import Run
 from ..structure.sharing import Held
 from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
+from .handover import Give, ungiven
 from .mindspore_literals import Literals
 from .mindspore_reading import CheckpointReader, let_threads_sleep, reading
 from .pace import Read, unpaced, unwatched
@@ -47,6 +48,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         calls: name of a call -> the names in `moved` of what enters and leaves it.
         read: gets the bytes of a parameter before it is read.
         has_read: gets its name after it.
+        give: gets what each recorded call gives.
     """
 
     moved: dict[str, float]
@@ -62,6 +64,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         super().__init__(net, paths, imported=imported)
         self.read: Read = unpaced
         self.has_read: Callable[[str], None] = unwatched
+        self.give: Give = ungiven
 
     @staticmethod
     def of_output(
@@ -141,6 +144,9 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
                 for side in _SIDES:
                     self._move(f"{call} {side}", getattr(record, side), getattr(again.calls[call], side))
         return run
+
+    def _recorded(self, call: str, outputs: Sequence[np.ndarray]) -> None:
+        self.give(call, outputs)
 
     def _move(self, name: str, arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> None:
         moved = max(map(largest_move, arrays, others), default=0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,6 +23,7 @@ from ..runners.records import ValueStore
 from ..runners.runs import Run
 from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
+from .handover import Give, ungiven
 from .onnx_types import NARROW, widened
 from .pace import Read, unpaced, unwatched
 from .widening import Scratch, half_unit, largest_move, rounded_from, widen_array
@@ -46,6 +48,32 @@ class _Piece:
     weights: dict[str, None] = field(default_factory=dict[str, None])
 
 
+class _CallsLeft:
+    """The calls of modules of which not every result is there.
+
+    Args:
+        calls: name of a call -> the names of what enters and leaves it.
+        give: gets what a call gives when all of it is there.
+    """
+
+    def __init__(self, calls: Mapping[str, Mapping[str, Any]], give: Give) -> None:
+        self._calls, self._give = calls, give
+        self._missing = {call: set(record["outputs"]) for call, record in calls.items()}
+        self._reading: dict[str, list[str]] = {}
+        for call, names in self._missing.items():
+            for name in names:
+                self._reading.setdefault(name, []).append(call)
+        self._values: dict[str, np.ndarray] = {}
+
+    def add(self, name: str, array: np.ndarray) -> None:
+        """Add a value that is there."""
+        self._values[name] = array
+        for call in self._reading.pop(name, ()):
+            self._missing[call].discard(name)
+            if not self._missing[call]:
+                self._give(call, [self._values[n] for n in self._calls[call]["outputs"]])
+
+
 class OnnxPieces(FixedWeights, OnnxRunner):
     """An ONNX file in ONNX Runtime without optimisations, in pieces that follow one another.
 
@@ -65,6 +93,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         moved: how far constants that were rounded to a narrow type may move each value of the last run.
         read: gets the bytes of a piece's weights before they are read.
         has_read: gets the name of each of them after it.
+        give: gets what each call of a module gives when all of it is there.
     """
 
     def __init__(
@@ -88,6 +117,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         self.moved: dict[str, float] = {}
         self.read: Read = unpaced
         self.has_read: Callable[[str], None] = unwatched
+        self.give: Give = ungiven
         self._rounded: list[dict[str, np.ndarray]] = []
         self._exact: dict[str, np.ndarray] = {}
         if wide:
@@ -125,7 +155,8 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         self._require_same(feeds)
         edges = self._edges() if calls else []
         self._store = ValueStore()
-        values = self._compute(feeds, [*self.outputs, *edges], self._store)
+        calls_left = _CallsLeft(self.calls if calls else {}, self.give)
+        values = self._compute(feeds, [*self.outputs, *edges], self._store, calls_left.add)
         named = [(name, values[name]) for name in self.outputs]
         return Run(named, self._records(values) if calls else {}, self._store)
 
@@ -155,7 +186,11 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         return list(dict.fromkeys(n for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]]))
 
     def _compute(
-        self, given: Mapping[str, np.ndarray], wanted: Sequence[str], store: ValueStore
+        self,
+        given: Mapping[str, np.ndarray],
+        wanted: Sequence[str],
+        store: ValueStore,
+        there: Callable[[str, np.ndarray], None] = lambda _name, _array: None,
     ) -> dict[str, np.ndarray]:
         """Return values by name, computed from others piece by piece; sets `moved` of them.
 
@@ -163,6 +198,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
             given: values that are there.
             wanted: names of those to be computed, or of initializers.
             store: keeps them, on disk where there are many.
+            there: gets each of those wanted that is computed.
         """
         nodes = self._sliced.model.graph.node
         pieces = self._pieces(self._sliced.needed(given, wanted)[0])
@@ -187,6 +223,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
                     other[name] = changed
                 if name in kept:
                     found[name] = live[name]
+                    there(name, live[name])
                     self.moved[name] = sum(largest_move(array, changed) for changed in moved)
             live, *others = (_still_read(values, last, at) for values in (live, *others))
             store.release()

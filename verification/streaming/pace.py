@@ -28,6 +28,7 @@ class Pace:
     def __init__(self, bound: int) -> None:
         self._bound, self._changed = bound, Condition()
         self._read: list[int | None] = []
+        self._aside: set[int] = set()
 
     def join(self) -> int:
         """Add a run; return its number."""
@@ -45,10 +46,27 @@ class Pace:
                 self._read[number] = None
                 self._changed.notify_all()
 
+    @contextmanager
+    def aside(self, number: int) -> Iterator[None]:
+        """A with block in which nobody waits for a run, as it waits for something else."""
+        self._set_aside({number}, set())
+        try:
+            yield
+        finally:
+            self._set_aside(set(), {number})
+
+    def _set_aside(self, more: set[int], less: set[int]) -> None:
+        with self._changed:
+            self._aside = (self._aside | more) - less
+            self._changed.notify_all()
+
     def _advance(self, number: int, size: int) -> None:
         with self._changed:
             own = (self._read[number] or 0) + size
             self._read[number] = own
             self._changed.notify_all()
-            # the last one never waits
-            self._changed.wait_for(lambda: own - min(n for n in self._read if n is not None) <= self._bound)
+            self._changed.wait_for(lambda: own - self._last(own) <= self._bound)  # the last one never waits
+
+    def _last(self, own: int) -> int:
+        """Return what the last of those that are waited for has read, where one has read so much itself."""
+        return min([own, *(n for at, n in enumerate(self._read) if n is not None and at not in self._aside)])

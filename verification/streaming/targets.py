@@ -11,6 +11,7 @@ from ..runners.registry import runtime_of_output
 from ..runners.runs import Runner
 from ..structure.sharing import Held
 from .exact_constants import ExactConstants
+from .handover import Give
 from .pace import Read
 
 
@@ -20,10 +21,12 @@ class PiecesTarget(Runner, Protocol):
     Attributes:
         read: gets the bytes of weights before they are read.
         has_read: gets the name of a weight when it has been read.
+        give: gets what each recorded call of a module gives, as soon as it is there.
     """
 
     read: Read
     has_read: Callable[[str], None]
+    give: Give
 
     def held(self) -> list[Held]:
         """Return every tensor, each once."""

@@ -1,14 +1,16 @@
-"""Runs a source, the source in float64, and a target at once, so that weights come from disk once."""
+"""Runs a source and a target at once, and the source in float64, so that weights come from disk once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 
 from ..runners.runs import Run
 from ..structure.values import ValueComparison
+from .handover import Handover, ungiven, unhanded
 from .pace import Pace, unpaced, unwatched
 from .targets import PiecesTarget
 from .torch_pieces import TorchPieces
@@ -32,6 +34,29 @@ class RunTogether:
     ) -> None:
         self._source, self.target, self._exact, self._values = source, target, exact, values
 
+    def follow(self, inputs: Mapping[str, np.ndarray]) -> tuple[Run, Run]:
+        """Return what target and source give where the source goes on with the target's values.
+
+        The target runs from its own values; each module of the source computes from what the target's modules
+        before it gave, and its own results are recorded.
+
+        Raises:
+            ModelError: when one of them cannot be run (E702).
+        """
+        pace = Pace(_APART)
+        own, other = pace.join(), pace.join()
+        handover = Handover(lambda: pace.aside(own))
+        with ThreadPoolExecutor(1) as thread, self._looking():
+            self._source.take, self.target.give = handover.take, handover.give
+            run = thread.submit(_run, pace, own, self._source, inputs)
+            try:
+                found = _run(pace, other, self.target, inputs)
+            finally:
+                handover.end()
+                self.target.give = ungiven
+        self._source.take = unhanded
+        return run.result(), found
+
     def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[Run, Run]:
         """Return what source and target give.
 
@@ -44,16 +69,22 @@ class RunTogether:
         with ThreadPoolExecutor(len(sides)) as threads:
             own = zip(numbers, sides, strict=False)  # the last number is the target's
             runs = [threads.submit(_run, pace, n, side, inputs) for n, side in own]
-            if self._values is not None:
-                self.target.has_read = self._values.look_at
-            try:
+            with self._looking():
                 found = _run(pace, numbers[-1], self.target, inputs)
-            finally:
-                self.target.has_read = unwatched
         for side, run in zip(sides[1:], runs[1:], strict=True):
             if run.exception() is None:
                 side.keep(inputs, run.result())
         return runs[0].result(), found
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """A with block in which weights that the target has read are compared."""
+        if self._values is not None:
+            self.target.has_read = self._values.look_at
+        try:
+            yield
+        finally:
+            self.target.has_read = unwatched
 
 
 def _run(pace: Pace, number: int, side: TorchPieces | PiecesTarget, inputs: Mapping[str, np.ndarray]) -> Run:

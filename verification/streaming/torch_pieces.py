@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ...frontends.torch_module.export.tensors import tensor_of
 from ...frontends.torch_module.given_values import (
     copied_module,
     forget_values,
@@ -22,7 +23,12 @@ from ..runners.runs import Run
 from ..runners.torch_runner import TorchRunner
 from .exact_constants import ExactConstants, recording_constants
 from .fixed_weights import FixedWeights
+from .handover import Take, unhanded
 from .pace import Read, unpaced
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.weak import WeakTensorKeyDictionary
 
 
 class TorchPieces(FixedWeights, TorchRunner):
@@ -35,13 +41,18 @@ class TorchPieces(FixedWeights, TorchRunner):
 
     Attributes:
         read: gets the bytes of a module's weights before they are read.
+        take: gets a recorded call and what it gave, and returns what goes on in its place; None for that.
     """
 
     read: Read
+    take: Take
 
     def __init__(self, graph: Graph, real: Literal["", "float32", "float64"] = "") -> None:
+        from torch.utils.weak import WeakTensorKeyDictionary
+
         super().__init__(graph)
-        self._real, self.read, self._wake = real, unpaced, Wake()
+        self._real, self.read, self.take, self._wake = real, unpaced, unhanded, Wake()
+        self._own: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._run_kept: tuple[Mapping[str, np.ndarray], Run] | None = None
         self._model = self._given  # as it is: its values are widened where it uses them
         self._double = real == "float64"
@@ -66,6 +77,21 @@ class TorchPieces(FixedWeights, TorchRunner):
         finally:
             for handle in handles:
                 handle.remove()
+
+    def _instead(self, call: str, outputs: Sequence[np.ndarray]) -> Sequence[torch.Tensor] | None:
+        others = self.take(call, outputs)
+        if others is None:
+            return None
+        tensors = list(map(tensor_of, others))
+        for tensor, own in zip(tensors, outputs, strict=True):
+            if not tensor.is_inference():  # which have no version
+                self._own[tensor] = tensor._version, own
+        return tensors
+
+    def _values(self, tensor: torch.Tensor) -> np.ndarray:
+        version, own = self._own.get(tensor) or (None, None)
+        # what a module hands on is what it got, unless somebody has changed it in place
+        return super()._values(tensor) if own is None or version != tensor._version else own
 
     def _begin(self, module: Any, _arguments: Any) -> None:
         size = prefetch_values(module)

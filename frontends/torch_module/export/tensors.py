@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +44,35 @@ def tensor_of(array: np.ndarray) -> torch.Tensor:
     if array.dtype == numpy_dtype("bfloat16"):
         return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
     return torch.from_numpy(np.array(array, copy=True))
+
+
+def copied_array(tensor: torch.Tensor) -> np.ndarray:
+    """A copy of a tensor's values, which later calls do not overwrite."""
+    return np.array(array_of(tensor), copy=True)
+
+
+def array_of_number(value: Any) -> np.ndarray:
+    """A Python number as a tensor of torch's default type."""
+    return np.asarray(value, np.float32 if isinstance(value, float) else None)
+
+
+def tensors_in(result: Any) -> list[torch.Tensor]:
+    """Return the tensors of a result, in order."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def replace_tensors(result: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """Return a result with other tensors in place of its own, in order."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    left = list(tensors)
+    leaves, spec = pytree.tree_flatten(result)
+    leaves = [left.pop(0) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    return pytree.tree_unflatten(leaves, spec)
 
 
 def tensor_placeholders(program: ExportedProgram) -> list[Node]:
