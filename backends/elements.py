@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ BAND = 1 << 26
 
 _CHUNK = 1 << 23
 """Bytes written at a time."""
+
+_FLUSHED = 1 << 28
+"""Bytes that wait to go to the disk before somebody makes them."""
 
 _PAGE = 4096
 """Bytes of a file that the system reads at least."""
@@ -191,6 +194,7 @@ class TensorFile:
         for job in self._jobs:
             if not job.cancel():
                 job.exception()
+        self._raw.settle()
 
     def _flush(self) -> None:
         if self._waiting:
@@ -242,11 +246,14 @@ def _is_copied(path: Path, start: int, size: int, raw: PlacedFile, at: int) -> b
 class PlacedFile:
     """A file that several threads write to, each to its own places.
 
-    One writes at a time: the system lets in no more, and others would wait for it on their processor.
+    One writes at a time: the system lets in no more, and others would wait for it on their processor. What
+    was written goes to the disk meanwhile, so that little is left to wait for at the end.
     """
 
     def __init__(self, raw: Any) -> None:
         self._raw, self._writing = raw, threading.Lock()
+        self._waiting = 0
+        self._flushing: threading.Thread | None = None
 
     def truncate(self, size: int) -> None:
         """Give it a size."""
@@ -255,7 +262,9 @@ class PlacedFile:
     def copy(self, source: int, start: int, size: int, at: int) -> int:
         """Let the system copy bytes of another file, from a byte to a place; return how many it did."""
         with self._writing:
-            return os.copy_file_range(source, self._raw.fileno(), size, start, at)
+            copied = os.copy_file_range(source, self._raw.fileno(), size, start, at)
+            self._flush_behind(copied)
+        return copied
 
     def write(self, chunks: Iterable[memoryview], at: int) -> None:
         """Write bytes from a place on."""
@@ -267,7 +276,26 @@ class PlacedFile:
                     else:  # Windows
                         self._raw.seek(at)
                         written = self._raw.write(chunk)
+                    self._flush_behind(written)
                 chunk, at = chunk[written:], at + written
+
+    def settle(self) -> None:
+        """Wait until nobody uses its number any more."""
+        if self._flushing is not None:
+            self._flushing.join()
+
+    def _flush_behind(self, size: int) -> None:
+        """Let the system begin to write to the disk when many bytes wait for it; `size` more do."""
+        self._waiting += size
+        if self._waiting >= _FLUSHED and (self._flushing is None or not self._flushing.is_alive()):
+            self._waiting = 0
+            self._flushing = threading.Thread(target=_flush, args=(self._raw.fileno(),), daemon=True)
+            self._flushing.start()
+
+
+def _flush(number: int) -> None:
+    with suppress(OSError):  # an error of the disk shows when the file is put in its place
+        os.fsync(number)
 
 
 def _require_size(data: TensorData, array: Array) -> None:

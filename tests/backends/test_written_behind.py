@@ -171,3 +171,24 @@ class TestBytesThatLieInAFile:
         )
         write(tmp_path / "to", [changed])
         assert (tmp_path / "to").read_bytes() == b"head" + bytes([1]) * 1000
+
+
+def test_what_waits_for_the_disk_is_sent_there_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the file is closed only when nobody uses its number any more."""
+    flushed, sizes, really = threading.Event(), list[int](), os.fsync
+
+    def flush(number: int) -> None:
+        sizes.append(os.fstat(number).st_size)
+        flushed.wait(0.2)
+        really(number)  # fails where it is closed
+
+    monkeypatch.setattr(elements, "_FLUSHED", 2500)
+    monkeypatch.setattr(os, "fsync", flush)
+    data = tensors(8)
+    write(tmp_path / "x", data)
+    assert (tmp_path / "x").read_bytes() == expected(data)
+    assert sizes
+    assert all(size >= 2500 for size in sizes[:1])
+    assert not any(thread.daemon and thread.is_alive() for thread in threading.enumerate()[1:])

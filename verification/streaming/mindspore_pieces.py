@@ -196,7 +196,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
             self, self._values, self._names, self._exact, budget=self._budget, wide=self._wide
         )
         let_threads_sleep()
-        with _in_float32(self._wide), reading(read):
+        with _in_float32(self._wide), reading(read, self._cells):
             yield
 
 

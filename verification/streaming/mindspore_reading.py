@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -109,11 +109,29 @@ class CheckpointReader:
         return Tensor.from_numpy(own)
 
 
+class _Tuple(Sequence[Any]):
+    """Parameters of a Cell in a tuple, each given as a Tensor of a checkpoint when it is asked for."""
+
+    def __init__(self, parameters: Sequence[Any], read: CheckpointReader) -> None:
+        self._parameters, self._read = parameters, read
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._parameters[index]
+        return _Tuple(found, self._read) if isinstance(index, slice) else self._read(found)
+
+
 @contextmanager
-def reading(read: CheckpointReader) -> Iterator[None]:
+def reading(read: CheckpointReader, cells: Iterable[Any]) -> Iterator[None]:
     """Make Cells find Tensors of a checkpoint in place of their Parameters in a with block.
 
     A dense layer with a large weight computes some of its outputs at a time, by its own code.
+
+    Args:
+        read: gives the Tensors.
+        cells: the net's.
     """
     from mindspore import Parameter, ParameterTuple, nn, ops
     from mindspore.nn import Cell
@@ -126,9 +144,7 @@ def reading(read: CheckpointReader) -> Iterator[None]:
         found = original(cell, name)
         if isinstance(found, Parameter):
             return parts[id(found)] if id(found) in parts else read(found)
-        if isinstance(found, ParameterTuple):
-            return tuple(map(read, found))
-        return found
+        return _Tuple(found, read) if isinstance(found, ParameterTuple) else found
 
     def construct_in_blocks(cell: Any, x: Any) -> Any:
         weight, bias = (cell._params.get(name) for name in ("weight", "bias"))
@@ -147,12 +163,22 @@ def reading(read: CheckpointReader) -> Iterator[None]:
             parts.clear()
         return ops.cat(found, -1)
 
+    tuples = [
+        (vars(cell), name, value)  # which no `__getattr__` is asked for
+        for cell in cells
+        for name, value in vars(cell).items()
+        if isinstance(value, ParameterTuple)
+    ]
+    for attributes, name, value in tuples:
+        attributes[name] = _Tuple(value, read)
     Cell.__getattr__ = look_up  # type: ignore[method-assign]
     nn.Dense.construct = construct_in_blocks  # type: ignore[method-assign]
     try:
         yield
     finally:
         Cell.__getattr__ = original
+        for attributes, name, value in tuples:
+            attributes[name] = value
         nn.Dense.construct = construct
 
 

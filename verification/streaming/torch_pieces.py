@@ -79,13 +79,15 @@ class TorchPieces(FixedWeights, TorchRunner):
                 handle.remove()
 
     def _instead(self, call: str, outputs: Sequence[np.ndarray]) -> Sequence[torch.Tensor] | None:
-        others = self.take(call, outputs)
+        import torch
+
+        # tensors of inference mode have no version
+        others = None if torch.is_inference_mode_enabled() else self.take(call, outputs)
         if others is None:
             return None
         tensors = list(map(tensor_of, others))
         for tensor, own in zip(tensors, outputs, strict=True):
-            if not tensor.is_inference():  # which have no version
-                self._own[tensor] = tensor._version, own
+            self._own[tensor] = tensor._version, own
         return tensors
 
     def _values(self, tensor: torch.Tensor) -> np.ndarray:

@@ -212,6 +212,27 @@ def test_a_cell_runs_in_pieces(tmp_path: Path) -> None:
     assert report.first_divergence == "blocks.0.mlp.1#1"
 
 
+class Recurrent(nn.Module):
+    """A layer that in MindSpore holds its parameters in tuples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.lstm(x)[0]
+
+
+@pytest.mark.parametrize("file", ["net.onnx", "net"])
+def test_recurrent_layers_run_in_pieces(file: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    graph, path = regraft.load(Recurrent().eval(), ["2x4x6"]), tmp_path / file
+    regraft.save(regraft.rewrite(graph).graph, path, "onnx" if path.suffix else "mindspore")
+    report = regraft.verify(graph, path, pieces=True)
+    assert report.passed, report.render()
+    assert [row.call for row in report.modules] == ["lstm#1"]
+
+
 @pytest.mark.parametrize("file", ["net.onnx", "net"])
 def test_bfloat16_is_compared_in_float32(file: str, tmp_path: Path) -> None:
     graph, path = written("tied", tmp_path / file, torch.bfloat16)
