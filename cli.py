@@ -164,6 +164,8 @@ def run() -> None:
         # to tear them down takes the interpreter a second, and MindSpore's Cells print a complaint each
         with suppress(BaseException):  # whatever a model has registered
             atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
         leave(code)
     sys.exit(code)
 

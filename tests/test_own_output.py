@@ -17,6 +17,11 @@ import atexit, os, subprocess, sys
 import torch
 from torch import nn
 
+class Late:
+    def __del__(self):
+        os.write(2, b"torn down\\n")
+
+late = Late()
 print("noise of the import")
 os.write(1, b"noise below Python\\n")
 subprocess.run([sys.executable, "-c", "print('noise of a child')"])
@@ -120,3 +125,4 @@ def test_of_a_process_neither_compiled_code_nor_children_nor_its_end_reach_stand
     for source in ("the import", "below Python", "a child", "the constructor", "the run", "a kept stream"):
         assert source in done.stderr
     assert "noise of the end" in done.stderr
+    assert "torn down" not in done.stderr  # which takes the interpreter a second, for nobody

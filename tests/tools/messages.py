@@ -70,13 +70,14 @@ class _Reader:
 
     def __init__(self, tree: ast.Module, *, in_commands: bool) -> None:
         self.tree, self.in_commands = tree, in_commands
-        self.functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
-        self.globals = _assigned(tree.body)
+        self.scopes = [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))]
+        self.functions = {n.name: n for n in self.scopes if isinstance(n, ast.FunctionDef)}
+        self.globals = _assigned(tree)
 
     def read(self) -> Iterator[tuple[str, str, int]]:
         """Kind, text and line of each message."""
-        for scope in [self.tree, *(n for n in ast.walk(self.tree) if isinstance(n, ast.FunctionDef))]:
-            known = {**self.globals, **_assigned(scope.body)}
+        for scope in self.scopes:
+            known = {**self.globals, **_assigned(scope)}
             for node in _own_nodes(scope):
                 for kind, value in self._messages(node):
                     for text in self.texts(value, known):
@@ -85,7 +86,7 @@ class _Reader:
     def _messages(self, node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
         if not isinstance(node, ast.Call):
             return
-        name = ast.unparse(node.func).rpartition(".")[2]
+        name = _last_name(node.func)
         first = node.args[0] if node.args else None
         if len(node.args) > 1 and _is_code(first):
             yield ("finding" if "hange" in name else "error"), node.args[1]
@@ -94,7 +95,7 @@ class _Reader:
         elif self.in_commands and name in _PRINTS:
             for argument in node.args:
                 yield "printed", argument
-        elif name == "BadParameter" or name.endswith("click.UsageError"):
+        elif name in ("BadParameter", "UsageError"):
             yield "error", node.args[0]
         elif name == "append" and _is_note(node.func):
             yield "note", node.args[0]
@@ -122,7 +123,7 @@ class _Reader:
         if depth < _DEPTH and isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             function = self.functions.get(node.func.id)
             if function is not None:
-                local = {**self.globals, **_assigned(function.body)}
+                local = {**self.globals, **_assigned(function)}
                 returned = [n.value for n in _own_nodes(function) if isinstance(n, ast.Return)]
                 return [t for v in returned for t in self.texts(v, local, depth + 1)]
         return []
@@ -149,23 +150,32 @@ def _is_code(node: ast.expr | None) -> bool:
 
 
 def _is_note(function: ast.expr) -> bool:
-    return isinstance(function, ast.Attribute) and ast.unparse(function.value).rpartition(".")[2] in _NOTES
+    return isinstance(function, ast.Attribute) and _last_name(function.value) in _NOTES
 
 
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+def _last_name(node: ast.expr) -> str:
+    """The last name of a dotted one; empty for any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+@cache
+def _own_nodes(scope: ast.AST) -> list[ast.AST]:
     """The nodes of a scope without those of the functions in it."""
+    found: list[ast.AST] = []
     queue = list(ast.iter_child_nodes(scope))
     while queue:
         node = queue.pop()
-        yield node
+        found.append(node)
         if not isinstance(node, ast.FunctionDef):
             queue += ast.iter_child_nodes(node)
+    return found
 
 
-def _assigned(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
-    """What is assigned to each name in statements and their blocks."""
+@cache
+def _assigned(scope: ast.Module | ast.FunctionDef) -> dict[str, list[ast.expr]]:
+    """What is assigned to each name in a scope, and in the functions that are its statements."""
     found: dict[str, list[ast.expr]] = {}
-    for statement in body:
+    for statement in scope.body:
         for node in [statement, *_own_nodes(statement)]:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 found.setdefault(node.targets[0].id, []).append(node.value)
