@@ -29,11 +29,14 @@ class Handover:
     """What calls of a target's modules give, each taken once, by the source's call of the same name.
 
     Args:
+        comes: whether a call will be given.
         aside: makes a with block in which others do not wait for the run that takes.
     """
 
-    def __init__(self, aside: Callable[[], AbstractContextManager[None]]) -> None:
-        self._aside, self._changed = aside, Condition()
+    def __init__(
+        self, comes: Callable[[str], bool], aside: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._comes, self._aside, self._changed = comes, aside, Condition()
         self._given: dict[str, Sequence[np.ndarray]] = {}
         self._ended = False
 
@@ -54,6 +57,8 @@ class Handover:
 
         Those that have no counterpart are the source's; None where none has.
         """
+        if not self._comes(call):
+            return None
         with self._aside(), self._changed:
             self._changed.wait_for(lambda: self._ended or call in self._given)
             theirs = self._given.pop(call, ())

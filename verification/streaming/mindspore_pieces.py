@@ -62,6 +62,9 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
 
     def __init__(self, net: Any, paths: Mapping[int, str | tuple[str, ...]], *, imported: str = "") -> None:
         super().__init__(net, paths, imported=imported)
+        self._given_paths = {
+            p for found in paths.values() for p in ([found] if isinstance(found, str) else found)
+        }
         self.read: Read = unpaced
         self.has_read: Callable[[str], None] = unwatched
         self.give: Give = ungiven
@@ -185,6 +188,10 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
                     own = self._names[id(parameter)]
                     names.setdefault(own, []).append(f"{path}.{name}" if path else name)
         return [Held.of(dict.fromkeys([*names.get(n, []), n]), data) for n, data in self._values.items()]
+
+    def gives(self, call: str) -> bool:
+        """Whether a Cell has the path of a call."""
+        return call.rpartition("#")[0] in self._given_paths
 
     def stated_types(self) -> None:
         """Return None: the emitted source states no types of its outputs."""

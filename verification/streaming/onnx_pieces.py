@@ -156,6 +156,8 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         edges = self._edges() if calls else []
         self._store = ValueStore()
         calls_left = _CallsLeft(self.calls if calls else {}, self.give)
+        for name, array in feeds.items():
+            calls_left.add(name, array)
         values = self._compute(feeds, [*self.outputs, *edges], self._store, calls_left.add)
         named = [(name, values[name]) for name in self.outputs]
         return Run(named, self._records(values) if calls else {}, self._store)
@@ -173,6 +175,11 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         given = dict(zip(record["inputs"], inputs, strict=True))
         values = self._compute(given, record["outputs"], ValueStore())
         return [values[name] for name in record["outputs"]]
+
+    def gives(self, call: str) -> bool:
+        """Whether all that a call gives is computed in a run, and no weight."""
+        names = self.calls[call]["outputs"] if call in self.calls else []
+        return bool(names) and not any(name in self._sliced.initializers for name in names)
 
     def stated_types(self) -> list[str]:
         """Return the element types of the outputs as the file states them."""

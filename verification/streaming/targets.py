@@ -42,6 +42,10 @@ class PiecesTarget(Runner, Protocol):
         """How far constants that were rounded to a narrow type may move values of the last run, by name."""
         ...
 
+    def gives(self, call: str) -> bool:
+        """Whether a run gives what a call of a module gives."""
+        ...
+
     def stated_types(self) -> Sequence[str] | None:
         """Return the element types of the outputs as the file states them; None where it states none."""
         ...

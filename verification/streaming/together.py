@@ -45,17 +45,18 @@ class RunTogether:
         """
         pace = Pace(_APART)
         own, other = pace.join(), pace.join()
-        handover = Handover(lambda: pace.aside(own))
-        with ThreadPoolExecutor(1) as thread, self._looking():
-            self._source.take, self.target.give = handover.take, handover.give
-            run = thread.submit(_run, pace, own, self._source, inputs)
-            try:
-                found = _run(pace, other, self.target, inputs)
-            finally:
-                handover.end()
-                self.target.give = ungiven
-        self._source.take = unhanded
-        return run.result(), found
+        handover = Handover(self.target.gives, lambda: pace.aside(own))
+        self._source.take, self.target.give = handover.take, handover.give
+        try:
+            with ThreadPoolExecutor(1) as thread, self._looking():
+                run = thread.submit(_run, pace, own, self._source, inputs)
+                try:
+                    found = _run(pace, other, self.target, inputs)
+                finally:
+                    handover.end()
+            return run.result(), found
+        finally:
+            self._source.take, self.target.give = unhanded, ungiven
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[Run, Run]:
         """Return what source and target give.

@@ -98,12 +98,13 @@ def test_a_run_that_waits_for_another_is_not_waited_for() -> None:
     """Else a source that is behind would wait for a target that waits for it."""
     pace = Pace(10)
     own, other = pace.join(), pace.join()
-    handover = Handover(lambda: pace.aside(own))
+    handover = Handover(lambda call: call != "nobody's#1", lambda: pace.aside(own))
     taken: list[object] = []
 
     def source() -> None:
         with pace.run(own) as read:
             read(1)
+            assert handover.take("nobody's#1", [np.zeros(3, np.float32)]) is None  # without waiting
             taken.append(handover.take("a#1", [np.zeros(3, np.float32)]))
             taken.append(handover.take("b#1", [np.zeros(3, np.float32)]))
             read(200)
