@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ..ir import BackendError, TensorData
 from ..ir.outside.memory_limits import memory_limit
 from ..ir.outside.page_cache import Wake, read_ahead
 from ..ir.types import Array
+from .files import flush
 from .transposing import transposed_blocks
 from .written_behind import behind
 
@@ -76,7 +77,7 @@ class ElementWriters:
         """
         with ExitStack() as held:
             raw = held.enter_context(path.open("wb", buffering=0))
-            file = TensorFile(PlacedFile(raw), path, self)
+            file = TensorFile(PlacedFile(raw, path), path, self)
             held.callback(file.stop)
             yield file
             if self._behind is None:
@@ -250,8 +251,8 @@ class PlacedFile:
     was written goes to the disk meanwhile, so that little is left to wait for at the end.
     """
 
-    def __init__(self, raw: Any) -> None:
-        self._raw, self._writing = raw, threading.Lock()
+    def __init__(self, raw: Any, path: Path) -> None:
+        self._raw, self._path, self._writing = raw, path, threading.Lock()
         self._waiting = 0
         self._flushing: threading.Thread | None = None
 
@@ -280,7 +281,7 @@ class PlacedFile:
                 chunk, at = chunk[written:], at + written
 
     def settle(self) -> None:
-        """Wait until nobody uses its number any more."""
+        """Wait until nobody holds it open any more, so that it can be moved."""
         if self._flushing is not None:
             self._flushing.join()
 
@@ -289,13 +290,8 @@ class PlacedFile:
         self._waiting += size
         if self._waiting >= _FLUSHED and (self._flushing is None or not self._flushing.is_alive()):
             self._waiting = 0
-            self._flushing = threading.Thread(target=_flush, args=(self._raw.fileno(),), daemon=True)
+            self._flushing = threading.Thread(target=flush, args=(self._path,), daemon=True)
             self._flushing.start()
-
-
-def _flush(number: int) -> None:
-    with suppress(OSError):  # an error of the disk shows when the file is put in its place
-        os.fsync(number)
 
 
 def _require_size(data: TensorData, array: Array) -> None:

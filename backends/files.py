@@ -158,17 +158,17 @@ def _create(own: Path, home: Path, target: Path, names: Sequence[str]) -> None:
     tree = own / "tree" / missing
     tree.mkdir(parents=True)
     for name in names:
-        _flush(own / "new" / name)
+        flush(own / "new" / name)
         (own / "new" / name).rename(tree / name)
     for folder in (tree, *tree.parents[: len(missing.parts)]):
-        _flush(folder)
+        flush(folder)
     try:
         (own / "tree" / missing.parts[0]).rename(home / missing.parts[0])
     except OSError as error:
         if os.path.lexists(home / missing.parts[0]):
             raise _make_exists_error(home / missing.parts[0]) from error
         raise
-    _flush(home)
+    flush(home)
 
 
 def _put(own: OwnFolder, target: Path, names: Sequence[str], *, force: bool) -> None:
@@ -186,12 +186,12 @@ def _put(own: OwnFolder, target: Path, names: Sequence[str], *, force: bool) -> 
     new, old = own.path / "new", own.path / "old"
     for name in names:
         _like_before(new / name, target / name)
-        _flush(new / name)
+        flush(new / name)
     if len(names) == 1:
         _put_one(new / names[0], target / names[0], force=force)
-        _flush(target)
+        flush(target)
         return
-    _flush(new)
+    flush(new)
     try:
         old.mkdir()
         for name in names:
@@ -206,7 +206,7 @@ def _put(own: OwnFolder, target: Path, names: Sequence[str], *, force: bool) -> 
             (target / name).unlink(missing_ok=True)
         return
     own.sign({"files": list(names)})
-    _flush(own.path)
+    flush(own.path)
     for name in names:
         link = _link(own.path, name)
         if os.path.lexists(old / name):
@@ -217,10 +217,10 @@ def _put(own: OwnFolder, target: Path, names: Sequence[str], *, force: bool) -> 
             (target / name).symlink_to(link)
         except FileExistsError as error:
             raise _make_exists_error(target / name) from error
-    _flush(target)
+    flush(target)
     (own.path / "next").symlink_to("new")
     (own.path / "next").replace(own.path / "now")  # this is the change
-    _flush(own.path)
+    flush(own.path)
     _finish(own.path)
 
 
@@ -265,7 +265,7 @@ def _finish(own: Path) -> bool:
         else:
             shown.replace(place)
     if waiting:
-        _flush(own.parent)
+        flush(own.parent)
     return True
 
 
@@ -310,7 +310,7 @@ def _like_before(file: Path, before: Path) -> None:
         file.chmod(stat.S_IMODE(found.st_mode))
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Flush a file or folder to disk, where the system can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)

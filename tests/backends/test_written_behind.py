@@ -176,13 +176,13 @@ class TestBytesThatLieInAFile:
 def test_what_waits_for_the_disk_is_sent_there_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the file is closed only when nobody uses its number any more."""
+    """And when the file is there, nobody holds it open any more."""
     flushed, sizes, really = threading.Event(), list[int](), os.fsync
 
     def flush(number: int) -> None:
         sizes.append(os.fstat(number).st_size)
         flushed.wait(0.2)
-        really(number)  # fails where it is closed
+        really(number)
 
     monkeypatch.setattr(elements, "_FLUSHED", 2500)
     monkeypatch.setattr(os, "fsync", flush)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ...backends.written_behind import Await, all_there
@@ -151,45 +152,45 @@ def _compare_run(
     graph, given = sides.graph, draw.inputs
     covered = Covered(unreached=[_LEFT_OUT])
     covered.add(draw.name, draw.sizes, batch_symbols(graph))
-    runners = sides.source, sides.target
-
-    def compared(runs: tuple[Run, Run], rounding: Rounding, *, alone: bool = False) -> _Compared:
-        if together.target.moved:
-            names = [name for name, _ in runs[1].outputs]
-            rounding = WithRoundedConstants(rounding, together.target, names)
-        outputs = sides.outputs(case_of(draw.sizes), *runs, rounding)
-        agree = all(row.passed for row in outputs)
-        found = ModuleComparison(graph.modules, given, runs, runners, rounding, alone=alone)
-        return _Compared(outputs, found.rows(agree=agree), agree, found)
-
-    found = compared(together.follow(given), sides.units_alone())
-    if found.is_right():
+    runs = together.follow(given)
+    outputs, modules = _compare_outputs(sides, together.target, draw, runs, sides.units_alone())
+    rows = modules(alone=False).rows(agree=_agree(outputs))
+    if _is_right(outputs, rows):
         sides.notes.append(_FOLLOWED)
-        return found.outputs, found.rows, None, covered
+        return outputs, rows, None, covered
     runs = together.run(given)
     rounding = sides.rounding(given, runs[0], calls=True)
-    found = compared(runs, rounding)
-    if found.is_right():
-        return found.outputs, found.rows, None, covered
-    found = compared(runs, rounding, alone=True)
-    culprit = found.modules.culprit(found.rows)
-    if culprit is None and not found.agree and any(row.passed for row in found.rows):
+    outputs, modules = _compare_outputs(sides, together.target, draw, runs, rounding)
+    agree = _agree(outputs)
+    rows = modules(alone=False).rows(agree=agree)
+    if _is_right(outputs, rows):
+        return outputs, rows, None, covered
+    found = modules()
+    rows = found.rows(agree=agree)
+    culprit = found.culprit(rows)
+    if culprit is None and not agree and any(row.passed for row in rows):
         culprit = "#1"  # every module is right: it is the root's own code after the last of them
-    return found.outputs, found.rows, culprit, covered
+    return outputs, rows, culprit, covered
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """Two runs compared: rows of outputs and of modules, and whether the outputs agree."""
+def _compare_outputs(
+    sides: Sides, target: PiecesTarget, draw: _Draw, runs: tuple[Run, Run], rounding: Rounding
+) -> tuple[list[OutputRow], Callable[..., ModuleComparison]]:
+    """Return the rows of outputs, and what makes the comparison of the modules of the same runs."""
+    if target.moved:
+        rounding = WithRoundedConstants(rounding, target, [name for name, _ in runs[1].outputs])
+    runners = sides.source, sides.target
+    modules = partial(ModuleComparison, sides.graph.modules, draw.inputs, runs, runners, rounding)
+    return sides.outputs(case_of(draw.sizes), *runs, rounding), modules
 
-    outputs: list[OutputRow]
-    rows: list[ModuleRow]
-    agree: bool
-    modules: ModuleComparison
 
-    def is_right(self) -> bool:
-        """Whether everything that could be compared is within its tolerance."""
-        return self.agree and not any(_is_off(row) for row in self.rows)
+def _agree(outputs: Sequence[OutputRow]) -> bool:
+    return all(row.passed for row in outputs)
+
+
+def _is_right(outputs: Sequence[OutputRow], rows: Sequence[ModuleRow]) -> bool:
+    """Whether everything that could be compared is within its tolerance."""
+    return _agree(outputs) and not any(_is_off(row) for row in rows)
 
 
 def _is_off(row: ModuleRow) -> bool:

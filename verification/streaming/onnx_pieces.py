@@ -63,15 +63,13 @@ class _CallsLeft:
         for call, names in self._missing.items():
             for name in names:
                 self._reading.setdefault(name, []).append(call)
-        self._values: dict[str, np.ndarray] = {}
 
-    def add(self, name: str, array: np.ndarray) -> None:
-        """Add a value that is there."""
-        self._values[name] = array
+    def add(self, name: str, values: Mapping[str, np.ndarray]) -> None:
+        """Add a value that is there now; `values`: all that are."""
         for call in self._reading.pop(name, ()):
             self._missing[call].discard(name)
             if not self._missing[call]:
-                self._give(call, [self._values[n] for n in self._calls[call]["outputs"]])
+                self._give(call, [values[n] for n in self._calls[call]["outputs"]])
 
 
 class OnnxPieces(FixedWeights, OnnxRunner):
@@ -156,8 +154,6 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         edges = self._edges() if calls else []
         self._store = ValueStore()
         calls_left = _CallsLeft(self.calls if calls else {}, self.give)
-        for name, array in feeds.items():
-            calls_left.add(name, array)
         values = self._compute(feeds, [*self.outputs, *edges], self._store, calls_left.add)
         named = [(name, values[name]) for name in self.outputs]
         return Run(named, self._records(values) if calls else {}, self._store)
@@ -197,7 +193,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         given: Mapping[str, np.ndarray],
         wanted: Sequence[str],
         store: ValueStore,
-        there: Callable[[str, np.ndarray], None] = lambda _name, _array: None,
+        there: Callable[[str, Mapping[str, np.ndarray]], None] = lambda _name, _values: None,
     ) -> dict[str, np.ndarray]:
         """Return values by name, computed from others piece by piece; sets `moved` of them.
 
@@ -205,7 +201,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
             given: values that are there.
             wanted: names of those to be computed, or of initializers.
             store: keeps them, on disk where there are many.
-            there: gets each of those wanted that is computed.
+            there: gets the name of each of those wanted when it is there, and all that are.
         """
         nodes = self._sliced.model.graph.node
         pieces = self._pieces(self._sliced.needed(given, wanted)[0])
@@ -214,6 +210,8 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         }
         kept = dict.fromkeys(wanted)
         found = {name: given[name] for name in kept if name in given}
+        for name in found:
+            there(name, found)
         self.moved = {}
         others = [dict(given) for _ in self._rounded]
         live = dict(given)
@@ -230,7 +228,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
                     other[name] = changed
                 if name in kept:
                     found[name] = live[name]
-                    there(name, live[name])
+                    there(name, found)
                     self.moved[name] = sum(largest_move(array, changed) for changed in moved)
             live, *others = (_still_read(values, last, at) for values in (live, *others))
             store.release()

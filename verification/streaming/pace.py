@@ -49,16 +49,14 @@ class Pace:
     @contextmanager
     def aside(self, number: int) -> Iterator[None]:
         """A with block in which nobody waits for a run, as it waits for something else."""
-        self._set_aside({number}, set())
+        with self._changed:
+            self._aside.add(number)
+            self._changed.notify_all()
         try:
             yield
         finally:
-            self._set_aside(set(), {number})
-
-    def _set_aside(self, more: set[int], less: set[int]) -> None:
-        with self._changed:
-            self._aside = (self._aside | more) - less
-            self._changed.notify_all()
+            with self._changed:
+                self._aside.remove(number)
 
     def _advance(self, number: int, size: int) -> None:
         with self._changed:
@@ -68,5 +66,5 @@ class Pace:
             self._changed.wait_for(lambda: own - self._last(own) <= self._bound)  # the last one never waits
 
     def _last(self, own: int) -> int:
-        """Return what the last of those that are waited for has read, where one has read so much itself."""
+        """Return what the last of the runs that are waited for has read; `own`: what the asking one has."""
         return min([own, *(n for at, n in enumerate(self._read) if n is not None and at not in self._aside)])

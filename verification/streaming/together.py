@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 
@@ -20,13 +19,14 @@ _APART = 1 << 28
 
 
 class RunTogether:
-    """One run of a source and its target, in which the target's weights are compared with the source's too.
+    """Runs of a source and its target, in the first of which the target's weights are compared too.
 
     Args:
         source: the source.
         target: what was written from it, which runs in the caller's thread.
         exact: the source in float64, whose next run gives the result of one at the same time.
-        values: compares weights, each when the target has read it; None where nothing says which is which.
+        values: compares weights, each when the target has first read it; None where nothing says which is
+            which.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class RunTogether:
         self._source, self.target, self._exact, self._values = source, target, exact, values
 
     def follow(self, inputs: Mapping[str, np.ndarray]) -> tuple[Run, Run]:
-        """Return what target and source give where the source goes on with the target's values.
+        """Return what source and target give where the source goes on with the target's values.
 
         The target runs from its own values; each module of the source computes from what the target's modules
         before it gave, and its own results are recorded.
@@ -47,8 +47,10 @@ class RunTogether:
         own, other = pace.join(), pace.join()
         handover = Handover(self.target.gives, lambda: pace.aside(own))
         self._source.take, self.target.give = handover.take, handover.give
+        if self._values is not None:
+            self.target.has_read = self._values.look_at
         try:
-            with ThreadPoolExecutor(1) as thread, self._looking():
+            with ThreadPoolExecutor(1) as thread:
                 run = thread.submit(_run, pace, own, self._source, inputs)
                 try:
                     found = _run(pace, other, self.target, inputs)
@@ -57,9 +59,10 @@ class RunTogether:
             return run.result(), found
         finally:
             self._source.take, self.target.give = unhanded, ungiven
+            self.target.has_read = unwatched
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[Run, Run]:
-        """Return what source and target give.
+        """Return what source and target give, each from its own values.
 
         Raises:
             ModelError: when one of them cannot be run (E702).
@@ -70,22 +73,11 @@ class RunTogether:
         with ThreadPoolExecutor(len(sides)) as threads:
             own = zip(numbers, sides, strict=False)  # the last number is the target's
             runs = [threads.submit(_run, pace, n, side, inputs) for n, side in own]
-            with self._looking():
-                found = _run(pace, numbers[-1], self.target, inputs)
+            found = _run(pace, numbers[-1], self.target, inputs)
         for side, run in zip(sides[1:], runs[1:], strict=True):
             if run.exception() is None:
                 side.keep(inputs, run.result())
         return runs[0].result(), found
-
-    @contextmanager
-    def _looking(self) -> Iterator[None]:
-        """A with block in which weights that the target has read are compared."""
-        if self._values is not None:
-            self.target.has_read = self._values.look_at
-        try:
-            yield
-        finally:
-            self.target.has_read = unwatched
 
 
 def _run(pace: Pace, number: int, side: TorchPieces | PiecesTarget, inputs: Mapping[str, np.ndarray]) -> Run:

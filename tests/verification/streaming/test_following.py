@@ -1,7 +1,7 @@
 """In pieces, each module of the source computes from the target's values of the modules before it."""
 
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -22,17 +22,28 @@ from regraft.verification.streaming.together import RunTogether
 from regraft.verification.streaming.torch_pieces import TorchPieces
 
 
-class Shifted(nn.Module):
-    """What leaves it is what leaves its last layer; another layer's result is changed in place."""
+class Raised(nn.Module):
+    """What leaves it is what its layer gave, changed in place."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.last = nn.Linear(12, 12), nn.Sequential(nn.Linear(12, 12), nn.Linear(12, 5))
+        self.layer = nn.Linear(12, 12)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.first(x)
+        y = self.layer(x)
         y += 1
-        return self.last(y)
+        return y
+
+
+class Shifted(nn.Module):
+    """What leaves it is what leaves its last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = Raised(), nn.Sequential(nn.Linear(12, 12), nn.Linear(12, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.first(x))
 
 
 def written(path: Path) -> tuple[Graph, Path]:
@@ -62,17 +73,19 @@ def followed(graph: Graph, path: Path) -> tuple[Run, Run]:
 @pytest.mark.parametrize("file", ["net.onnx", "net"])
 def test_a_module_of_the_source_computes_from_the_targets_values(file: str, tmp_path: Path) -> None:
     graph, path = written(tmp_path / file)
+    model = graph.origin.model
+    assert isinstance(model, Shifted)
     with torch.no_grad():  # of the source alone, behind what was written
-        graph.origin.model.first.bias += 1  # type: ignore[union-attr]
-        graph.origin.model.last[1].bias += 2  # type: ignore[union-attr]
+        model.first.layer.bias += 1
+        model.last[1].bias += 2
     source, target = followed(graph, path)
     off = {
         call: float((source.calls[call].outputs[0] - target.calls[call].outputs[0]).mean())
         for call in source.calls
     }
-    wrong = {"first#1": 1, "last.0#1": 0, "last.1#1": 2, "last#1": 2, "#1": 2}
+    wrong = {"first.layer#1": 1, "first#1": 0, "last.0#1": 0, "last.1#1": 2, "last#1": 2, "#1": 2}
     assert off == pytest.approx({call: wrong[call] for call in off}, abs=1e-5)
-    assert off.keys() >= {"first#1", "last.0#1", "last.1#1"}
+    assert off.keys() >= {"first.layer#1", "first#1", "last.0#1", "last.1#1"}
     # what is handed on is what the source itself computed, and no copy of the target's
     (_, own), (_, other) = source.outputs[0], target.outputs[0]
     assert own - other == pytest.approx(2, abs=1e-5)
@@ -99,27 +112,31 @@ def test_a_run_that_waits_for_another_is_not_waited_for() -> None:
     pace = Pace(10)
     own, other = pace.join(), pace.join()
     handover = Handover(lambda call: call != "nobody's#1", lambda: pace.aside(own))
-    taken: list[object] = []
+    taken: list[list[np.ndarray] | None] = []
+    went_on = Event()
 
     def source() -> None:
         with pace.run(own) as read:
             read(1)
-            assert handover.take("nobody's#1", [np.zeros(3, np.float32)]) is None  # without waiting
-            taken.append(handover.take("a#1", [np.zeros(3, np.float32)]))
-            taken.append(handover.take("b#1", [np.zeros(3, np.float32)]))
+            for call in ("nobody's#1", "a#1", "b#1"):
+                taken.append(handover.take(call, [np.zeros(3, np.float32)]))
+                went_on.set()
             read(200)
 
     thread = Thread(target=source, daemon=True)
     thread.start()
     with pace.run(other) as read:
         read(100)  # far ahead
+        assert went_on.wait(30)  # nobody waits for what does not come
         handover.give("a#1", [np.ones(3)])
         handover.give("other#1", [np.ones(4)])
         read(100)
         handover.end()
     thread.join(30)
     assert not thread.is_alive()
-    (first,), second = taken  # type: ignore[misc]
-    assert first.dtype == np.float32  # as the source's own
-    assert first.tolist() == [1, 1, 1]
-    assert second is None
+    nothing, found, missing = taken
+    assert nothing is None
+    assert missing is None
+    assert found is not None
+    assert [array.dtype for array in found] == [np.float32]  # as the source's own
+    assert found[0].tolist() == [1, 1, 1]
