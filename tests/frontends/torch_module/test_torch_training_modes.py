@@ -1,0 +1,157 @@
+"""What a forward does in training mode and the graph does not, whatever tensors it is run on to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import regraft
+from regraft.frontends.torch_module.export import training_modes
+
+X = torch.randn(2, 3, 6, 6)
+HELD = torch.ones(4, 1, 1)
+
+
+class _Drops(nn.Module):
+    """Drops in training mode a second time, which no graph of its evaluation mode shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.offset = torch.ones(4, 1, 1)  # registered nowhere
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(self.norm(self.conv(x))) + self.offset
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = self.features(x)
+        return functional.dropout(found, 0.25) if self.training else found
+
+
+class _Mixed(_Drops):
+    """Computes with a tensor in main memory that no module holds, which the meta device refuses."""
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return super().features(x) * HELD
+
+
+class _Recurrent(_Drops):
+    """Has a layer that the meta device would take step by step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 4)
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return self.lstm(super().features(x).mean(3).permute(2, 0, 1))[0]
+
+
+class _Placed(_Drops):
+    """Asks where its input lies, and computes nothing that differs on other devices."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) if x.device.type == "cpu" else self.features(x)
+
+
+class _Reads(_Drops):
+    """Asks for a value, which only real tensors have."""
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        found = super().features(x)
+        return found * 2 if float(found.sum()) > 1e9 else found
+
+
+@pytest.fixture
+def tensors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the forwards are run on, in order."""
+    seen: list[str] = []
+    run: Callable[..., Any] = training_modes._calls
+
+    def calls(module: Any, args: Any, keywords: Any, tensors: str, *, training: bool) -> Any:
+        seen.append(tensors)
+        return run(module, args, keywords, tensors, training=training)
+
+    monkeypatch.setattr(training_modes, "_calls", calls)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("kind", "ways"),
+    [
+        (_Drops, ["meta"]),
+        (_Mixed, ["meta", "fake"]),
+        (_Recurrent, ["meta", "fake"]),
+        (_Placed, ["fake"]),
+        (_Reads, ["meta", "fake", "real"]),
+    ],
+)
+def test_what_training_alone_does_is_found(kind: type[_Drops], ways: list[str], tensors: list[str]) -> None:
+    net = kind().eval()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    held = [*net.parameters(), *net.buffers(), net.offset]
+    seed = torch.get_rng_state()
+    found, _ = training_modes.training_differences(net, (X,), {})
+    assert found == ["the root module computes something else in training than in the graph: dropout(0.25)"]
+    assert list(dict.fromkeys(tensors)) == ways
+    assert all(map(torch.equal, before.values(), net.state_dict().values()))
+    assert all(a is b for a, b in zip(held, [*net.parameters(), *net.buffers(), net.offset], strict=True))
+    assert torch.equal(seed, torch.get_rng_state())
+    assert not any(module.training for module in net.modules())
+
+
+class _Alike(nn.Module):
+    """Reads `training` and does the same in both modes: through every shape that is not computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 1)
+        self.norm = nn.BatchNorm2d(8)
+        self.layer_norm = nn.LayerNorm(8)
+        self.inner, self.outer = nn.Linear(8, 12), nn.Linear(12, 8, bias=False)
+        self.outer.weight = nn.Parameter(self.inner.weight.detach().t().clone())
+        self.drop = nn.Dropout(0.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.hardswish(self.norm(self.conv(x)), inplace=True)
+        x = self.layer_norm(x.flatten(2).transpose(1, 2))  # (2, 36, 8)
+        x = self.outer(functional.gelu(self.inner(x)))
+        heads = x.reshape(2, 36, 2, 4).transpose(1, 2)
+        one = heads[:, :1, :5]  # keys and values for every head
+        x = functional.scaled_dot_product_attention(heads, one, one, dropout_p=0.1)
+        x = functional.softmax(x.transpose(1, 2).reshape(2, 36, 8), -1)
+        if x.shape != (2, 36, 8):
+            raise ValueError(f"{tuple(x.shape)}")
+        return functional.dropout(x, 0.5, training=False)
+
+
+def test_no_difference_is_invented(tensors: list[str]) -> None:
+    net = _Alike().eval()
+    notes, idle = training_modes.training_differences(net, (X,), {})
+    assert (notes, idle) == ([], {"": [True]})
+    assert list(dict.fromkeys(tensors)) == ["meta"]
+
+
+def test_tied_parameters_stay_tied_where_nothing_is_computed() -> None:
+    class Tied(_Drops):
+        def __init__(self) -> None:
+            super().__init__()
+            self.again = nn.Conv2d(3, 4, 3)
+            self.again.weight = self.conv.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            tied = self.again.weight is self.conv.weight
+            return super().forward(x) if tied else self.features(x)
+
+    found, _ = training_modes.training_differences(Tied().eval(), (X,), {})
+    assert len(found) == 1
+
+
+def test_load_says_it() -> None:
+    notes = regraft.load(_Drops().eval(), (X,)).origin.notes
+    assert any("computes something else in training than in the graph: dropout(0.25)" in n for n in notes)
