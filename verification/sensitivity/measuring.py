@@ -258,18 +258,32 @@ class Measuring:
     def _find_alone(self, left: Sequence[int]) -> set[int]:
         """Return the parameters that move the results of a module around them that was compared alone.
 
-        The module that holds a parameter is tried first, then those around it.
+        The module that holds a parameter is tried first, then those around it, unless the parameter is read
+        in that module alone and moves nothing there.
         """
-        found: set[int] = set()
+        found, still = set[int](), set[int]()
         for level in range(_AROUND):
-            for call, keys in self._calls_around([key for key in left if key not in found], level).items():
+            farthest: dict[int, float] = {}
+            open_ = [key for key in left if key not in found | still]
+            for call, keys in self._calls_around(open_, level).items():
                 row, record = self._rows.get(call), self._run.calls.get(call)
                 if row is None or not row.isolated_passed or record is None:
+                    moved = dict.fromkeys(keys, 1.0)  # which is not known
+                elif level and self._stays(call, record, keys, row):
                     continue
-                if level and self._stays(call, record, keys, row):
-                    continue
-                found |= {key for key in keys if self._moves(call, record, key, row)}
+                else:
+                    moved = {key: self._measure_move(call, record, key, row) for key in keys}
+                farthest.update({key: max(by, farthest.get(key, 0.0)) for key, by in moved.items()})
+            found |= {key for key, by in farthest.items() if by > 1}
+            still |= {key for key, by in farthest.items() if not by and self._is_read_within(key)}
         return found
+
+    def _is_read_within(self, key: int) -> bool:
+        """Whether every operator that reads a parameter is called inside a module that holds it."""
+        tree, graph = self._graph.modules, self._graph
+        holding = {module.key for module in tree if key in module.parameters.values()}
+        readers = [getattr(graph.node(user), "call", None) for user, _ in graph.users(Value(key))]
+        return all(any(tree.call(c).module in holding for c in tree.ancestors(call)) for call in readers)
 
     def _calls_around(self, left: Collection[int], level: int) -> dict[str, list[int]]:
         """Return name of a call -> the parameters of modules that are called so many levels inside it."""
@@ -294,12 +308,15 @@ class Measuring:
         moved = self._find_move(call, record, keys)
         return moved is not None and moved <= _bound(row) / _FAR
 
-    def _moves(self, call: str, record: CallRecord, key: int, row: ModuleRow) -> bool:
-        """Whether a parameter alone moves what a call gives."""
-        if self._moves_some(call, record, key, _bound(row)):
-            return True
+    def _measure_move(self, call: str, record: CallRecord, key: int, row: ModuleRow) -> float:
+        """Return how far a parameter alone moves what a call gives, in multiples of what is noticed."""
+        bound = _bound(row)
+        if self._moves_some(call, record, key, bound):
+            return np.inf
         moved = self._find_move(call, record, [key])
-        return moved is not None and moved > _bound(row)
+        if moved is None:
+            return 1.0  # which is not known
+        return moved / bound if bound else np.inf if moved else 0.0
 
     def _find_move(self, call: str, record: CallRecord, keys: Sequence[int]) -> float | None:
         """Return how far what a call gives moves with parameters changed; None where it does not run."""
