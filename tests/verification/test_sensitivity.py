@@ -1,5 +1,7 @@
 """Which parameters a comparison would notice: measured by changing them, not by their being there."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ import regraft
 from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType
 from regraft.verification import verify
 from regraft.verification.coverage import Coverage, Sensitivity
+from regraft.verification.sensitivity.measuring import Measuring
 
 nn = torch.nn
 
@@ -198,6 +201,51 @@ def test_equal_parameters_changed_at_once_do_not_cancel_each_other() -> None:
     found = covered(Behind(Difference()), "2x4").sensitivity
     assert found is not None
     assert found.alone == ["layer.a.small", "layer.b.small"]
+
+
+class Lending(nn.Module):
+    """A layer whose parameter only the code around it reads, or its own code where that shows nothing."""
+
+    def __init__(self, *, lent: bool) -> None:
+        super().__init__()
+        self.holder = Holder(read=not lent)
+        self.lent = lent
+
+    def forward(self, x):
+        y = self.holder(x)
+        return y * self.holder.scale if self.lent else y
+
+
+class Holder(nn.Module):
+    def __init__(self, *, read: bool) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((4,), 1.5))
+        self.read = read
+
+    def forward(self, x):
+        return x + torch.clamp(self.scale, 7.0, 8.0) if self.read else x + 1
+
+
+@pytest.mark.parametrize(("lent", "tried"), [(True, {"layer", "layer.holder"}), (False, {"layer.holder"})])
+def test_what_moves_nothing_where_alone_it_is_read_is_not_tried_in_modules_around(
+    lent: bool, tried: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    measure = Measuring._find_move
+
+    def measured(self: Measuring, call: str, *given: Any) -> float | None:
+        calls.append(call)
+        return measure(self, call, *given)
+
+    monkeypatch.setattr(Measuring, "_find_move", measured)
+    found = covered(Behind(Lending(lent=lent)), "2x4").sensitivity
+    assert found is not None
+    assert (
+        (found.alone, found.unnoticed) == (["layer.holder.scale"], [])
+        if lent
+        else ([], ["layer.holder.scale"])
+    )
+    assert {call.partition("#")[0] for call in calls} == tried
 
 
 class Odd(torch.autograd.Function):
