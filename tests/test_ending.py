@@ -150,7 +150,7 @@ def two_nets(tmp_path_factory: pytest.TempPathFactory) -> TwoNets:
     out, commands, whole, lasts = folder / "out", list[tuple[str, ...]](), list[dict[str, bytes]](), 0.0
     for width in (3, 5):
         (folder / str(width)).mkdir()
-        options = ("--to", "mindspore", "-o", str(out), "--force", "--emit-tests")
+        options = ("--to", "mindspore", "-o", str(out), "--force", "--no-verify")
         commands.append((make_file(folder / str(width), width), *options))
         began = time.monotonic()
         assert start("rewrite", *commands[-1], folder=folder).wait(timeout=120) == 0
@@ -165,7 +165,10 @@ def two_nets(tmp_path_factory: pytest.TempPathFactory) -> TwoNets:
 def test_signals_at_any_moment_leave_all_old_or_all_new_files(
     two_nets: TwoNets, number: int, turns: int
 ) -> None:
-    """Two nets are written over each other, and ended at random moments; `make kills` ends hundreds."""
+    """Two nets are written over each other, and ended at random moments; `make kills` ends hundreds.
+
+    They are not compared, so that more of the moments lie in what writes.
+    """
     drawn, folder = random.Random(number), two_nets.folder
     for turn in range(turns):
         process = start("rewrite", *two_nets.commands[turn % 2], folder=folder)

@@ -232,6 +232,7 @@ class TestNet:
     def test_verify_passes_and_fails_with_one_weight_perturbed(
         self, sample: Sample, target: str, tmp_path: Path
     ) -> None:
+        """Each net passes in both targets, and fails in one of them, in turns."""
         path = sample.onnx if target == "onnx" else sample.source
         report = regraft.verify(sample.graph, path)
         assert report.passed, report.render()
@@ -239,6 +240,8 @@ class TestNet:
         compared = [row.call for row in report.modules if row.max_abs is not None]
         calls = [call for call in sample.graph.modules.calls() if call.module != 0]
         assert bool(compared) == bool(calls), report.render()
+        if (CASES.index(sample.case) % 2 == 0) != (target == "onnx"):
+            return
         weights = {
             p.name
             for p in sample.rewritten.graph.parameters()
