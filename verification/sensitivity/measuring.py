@@ -264,8 +264,8 @@ class Measuring:
         found, still = set[int](), set[int]()
         for level in range(_AROUND):
             farthest: dict[int, float] = {}
-            open_ = [key for key in left if key not in found | still]
-            for call, keys in self._calls_around(open_, level).items():
+            rest = [key for key in left if key not in found | still]
+            for call, keys in self._calls_around(rest, level).items():
                 row, record = self._rows.get(call), self._run.calls.get(call)
                 if row is None or not row.isolated_passed or record is None:
                     moved = dict.fromkeys(keys, 1.0)  # which is not known
