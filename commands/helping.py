@@ -61,13 +61,14 @@ def say_option(text: str, lang: str | None = None) -> str:
     return say(meaning, lang) + (f"  [{'; '.join(found)}]" if bracket else "")
 
 
-_PIECES = re.compile(r"[ \t]+|[\u2e80-\uffee][，。；：、）？！”]*|[^\s\u2e80-\uffee]+[，。；：、）？！”]*")
+# compiled only where Chinese is folded: its ranges take 5 ms
+_PIECES = r"[ \t]+|[\u2e80-\uffee][，。；：、）？！”]*|[^\s\u2e80-\uffee]+[，。；：、）？！”]*"
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
     """Lines of at most so many columns; a line begins with no closing mark, as Chinese is set."""
     line = ""
-    for piece in _PIECES.findall(text):
+    for piece in re.findall(_PIECES, text):
         if line and not piece.isspace() and width_of(line) + width_of(piece) > width:
             yield line.rstrip()
             line = ""
