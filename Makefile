@@ -11,8 +11,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests write no bytecode, and start hundreds of processes that read it.
 COMPILE := $(BIN)/python -m compileall -q -j 2 -x '/(\.venv|out|build|benchmarks|tests|docs)[^/]*/' .
 
-# pip compiles what it installs on one core, for a minute; all cores do it afterwards.
+# pip compiles what it installs on one core, for a minute; all cores do it afterwards, and one while pip works.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+# Without the libraries' own tests, a sixth of it; some files are templates, which do not compile.
+COMPILE_LIBRARIES := $(BIN)/python -W ignore -m compileall -qq -x 'site-packages/.*/tests/' $(VENV)/lib
 
 .PHONY: help demo browser docs picture test test-fast test-numpy2 check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
 
@@ -24,9 +26,9 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(INSTALL) -c constraints.txt "torch==2.13.0"
-	$(INSTALL) -c constraints.txt -e ".[mindspore,sweep]" --group dev
+	@$(COMPILE_LIBRARIES) & $(INSTALL) -c constraints.txt -e ".[mindspore,sweep]" --group dev && wait
 	$(INSTALL) --target $(VENV)/numpy2 --upgrade "numpy>=2"  # for one smoke test
-	@$(BIN)/python -W ignore -m compileall -qq -j 0 $(VENV)/lib $(VENV)/numpy2 || true  # some files are templates
+	@$(COMPILE_LIBRARIES) -j 0 || true
 	@touch $@
 
 demo: $(READY)  ## set everything up, then rewrite a real model for MindSpore and ONNX and prove both equal

@@ -61,7 +61,10 @@ def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
 
 
 def assert_ended(process: subprocess.Popen[str], number: int) -> None:
-    out, err = process.communicate(timeout=120)
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()  # which does nothing to one that has ended
     assert process.returncode == 128 + number, (process.returncode, out, err)
     assert "Traceback" not in out + err
     assert err.splitlines()[-1] == ("interrupted" if number == signal.SIGINT else "terminated")
