@@ -1,7 +1,7 @@
 """Speed and memory of the main jobs, as ratios in one process to what a user would run instead.
 
     python benchmarks/run.py [export | verified | load | cells | passes | memory | runtime | mindspore |
-        mxnet]… [--repeat N] [--model NAME]… [--store]
+        mxnet | start]… [--repeat N] [--model NAME]… [--store]
 
 Times are of the processor, not of the clock, and jobs that are compared take turns. Each subject is a file of
 its own; what a subject needs and is not installed is said. Without subjects: export and passes.
@@ -24,9 +24,23 @@ import history
 import memory
 import runtime
 import scaling
+import starting
 import verified
 from measuring import RATIOS
 from models import NAMES, Missing
+
+SUBJECTS = (
+    "export",
+    "verified",
+    "load",
+    "cells",
+    "passes",
+    "memory",
+    "runtime",
+    "mindspore",
+    "mxnet",
+    "start",
+)
 
 
 def main() -> None:
@@ -34,8 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    subjects = ("export", "verified", "load", "cells", "passes", "memory", "runtime", "mindspore", "mxnet")
-    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(subjects))
+    parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(SUBJECTS))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--model", action="append", choices=NAMES, help="default: resnet18; may be repeated")
     parser.add_argument("--library", choices=("torchvision", "timm"), default="", help="one (verified, load)")
@@ -46,8 +59,8 @@ def main() -> None:
     options = parser.parse_args()
     models = options.model or ["resnet18"]
     for subject in options.subjects or ["export", "passes"]:
-        if subject not in subjects:
-            parser.error(f"expected a subject among {', '.join(subjects)}, got `{subject}`")
+        if subject not in SUBJECTS:
+            parser.error(f"expected a subject among {', '.join(SUBJECTS)}, got `{subject}`")
         with tempfile.TemporaryDirectory() as folder:
             try:
                 match subject:
@@ -69,6 +82,8 @@ def main() -> None:
                         handwritten.run(options.repeat, Path(folder))
                     case "mxnet":
                         exporting_mxnet.run(options.every, Path(folder))
+                    case "start":
+                        starting.run(options.repeat, Path(folder))
             except Missing as missing:
                 print(f"{subject}: {missing}")
     if options.store and RATIOS:
