@@ -255,6 +255,7 @@ class PlacedFile:
         self._raw, self._path, self._writing = raw, path, threading.Lock()
         self._waiting = 0
         self._flushing: threading.Thread | None = None
+        self._refused: OSError | None = None
 
     def truncate(self, size: int) -> None:
         """Give it a size."""
@@ -281,17 +282,29 @@ class PlacedFile:
                 chunk, at = chunk[written:], at + written
 
     def settle(self) -> None:
-        """Wait until nobody holds it open any more, so that it can be moved."""
+        """Wait until nobody holds it open any more, so that it can be moved.
+
+        Raises:
+            OSError: when the disk refused what had been written, which the system says once.
+        """
         if self._flushing is not None:
             self._flushing.join()
+        if self._refused is not None:
+            raise self._refused
 
     def _flush_behind(self, size: int) -> None:
         """Let the system begin to write to the disk when many bytes wait for it; `size` more do."""
         self._waiting += size
         if self._waiting >= _FLUSHED and (self._flushing is None or not self._flushing.is_alive()):
             self._waiting = 0
-            self._flushing = threading.Thread(target=flush, args=(self._path,), daemon=True)
+            self._flushing = threading.Thread(target=self._flush, daemon=True)
             self._flushing.start()
+
+    def _flush(self) -> None:
+        try:
+            flush(self._path)
+        except OSError as error:
+            self._refused = error
 
 
 def _require_size(data: TensorData, array: Array) -> None:

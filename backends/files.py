@@ -14,6 +14,7 @@ old files or the new ones. The next run replaces links that a killed run left by
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -310,14 +311,27 @@ def _like_before(file: Path, before: Path) -> None:
         file.chmod(stat.S_IMODE(found.st_mode))
 
 
+_REFUSED = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
+"""What a system answers whose disk did not take what had been written; all else says that it cannot flush."""
+
+
 def flush(path: Path) -> None:
-    """Flush a file or folder to disk, where the system can."""
-    with contextlib.suppress(OSError):
+    """Flush a file or folder to disk, where the system can.
+
+    Raises:
+        OSError: when the disk is full or broken, or a quota used up: some say so no earlier.
+    """
+    try:
         descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    except OSError:  # Windows opens no folder
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno in _REFUSED:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        os.close(descriptor)
 
 
 def settle_beside(*named: object) -> None:

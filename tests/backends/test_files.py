@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -194,6 +195,35 @@ def test_an_error_in_the_block_leaves_everything_as_it_was(tmp_path: Path) -> No
             interrupted(target)
     assert contents(folder) == before
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("place", ["out", "none/out"])
+def test_what_a_disk_refuses_when_it_is_flushed_is_no_output(
+    code: int, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As disks of a network do, which take more than they have until then."""
+    before = contents(make_folder(tmp_path / "out", *NAMES))
+
+    def refuse(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match=re.escape(os.strerror(code))):
+        write_new(tmp_path / place)
+    monkeypatch.undo()
+    settle(tmp_path / "out", tmp_path)
+    assert contents(tmp_path / "out") == before
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_disk_that_cannot_be_flushed_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(_: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", cannot)
+    write_new(tmp_path / "out")
+    assert sorted(contents(tmp_path / "out")) == sorted(NAMES)
 
 
 def test_an_error_between_the_steps_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

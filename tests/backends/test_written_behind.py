@@ -1,5 +1,6 @@
 """Files that are read while they are written: what is read is there, and what fails is not kept."""
 
+import errno
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -192,3 +193,18 @@ def test_what_waits_for_the_disk_is_sent_there_meanwhile(
     assert sizes
     assert all(size >= 2500 for size in sizes[:1])
     assert not any(thread.daemon and thread.is_alive() for thread in threading.enumerate()[1:])
+
+
+def test_what_the_disk_refuses_meanwhile_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system says it to one who flushes, and only once."""
+    refusals = [OSError(errno.ENOSPC, "No space left on device")]
+
+    def flush(_: int) -> None:
+        if refusals:
+            raise refusals.pop()
+
+    monkeypatch.setattr(elements, "_FLUSHED", 2500)
+    monkeypatch.setattr(os, "fsync", flush)
+    with pytest.raises(OSError, match="No space"):
+        write(tmp_path / "x", tensors(8))
+    assert not refusals
