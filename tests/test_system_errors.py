@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,24 @@ def test_standard_output_that_is_full() -> None:
     assert done.returncode == 2
     assert done.stderr.count("error E002 ") == 1
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("closed", "model", "code"), [(">&-", "", 0), ("<&- >&- 2>&-", "", 0), ("2>&-", "none", 2)]
+)
+def test_standard_streams_that_are_closed(
+    closed: str, model: str, code: int, symbol: Path, tmp_path: Path
+) -> None:
+    """Nothing that is printed gets into a file that has their number instead."""
+    command = [sys.executable, "-m", "regraft", "rewrite", f"{symbol}{model}", "-o", str(tmp_path / "n.onnx")]
+    told = subprocess.run(
+        ["/bin/sh", "-c", f"{shlex.join(command)} {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (told.returncode, told.stdout, told.stderr) == (code, "", "")
+    assert (tmp_path / "n.onnx").exists() == (code == 0)
 
 
 class TestPaths:
