@@ -42,6 +42,8 @@ def end_on_signals() -> None:
     process, leave = os.getpid(), os._exit  # which is another's while a model's code may run
 
     def end(number: int, _frame: Any = None) -> None:
+        if _ignored:  # it came while they were being ignored one after another
+            return
         if os.getpid() == process:
             if number == signal.SIGTERM and "mindspore" in sys.modules and _is_replaced():
                 number = signal.SIGINT

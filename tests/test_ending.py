@@ -170,15 +170,19 @@ def test_signals_at_any_moment_leave_all_old_or_all_new_files(
 ) -> None:
     """Two nets are written over each other, and ended at random moments; `make kills` ends hundreds.
 
-    They are not compared, so that more of the moments lie in what writes.
+    They are not compared, so that more of the moments lie in what writes. A SIGTERM reads as Ctrl-C in the
+    few milliseconds for which MindSpore has taken SIGINT, see `ending`.
     """
     drawn, folder = random.Random(number), two_nets.folder
+    codes = {0, -number if number == signal.SIGKILL else 128 + number}
+    if number == signal.SIGTERM:
+        codes.add(128 + signal.SIGINT)
     for turn in range(turns):
         process = start("rewrite", *two_nets.commands[turn % 2], folder=folder)
-        time.sleep(drawn.uniform(0.1, two_nets.lasts))
+        time.sleep(drawn.uniform(0.3, two_nets.lasts))  # Python itself has begun
         process.send_signal(number)
         printed, errors = process.communicate(timeout=120)
-        assert process.returncode in (0, -number if number == signal.SIGKILL else 128 + number), errors
+        assert process.returncode in codes, errors
         assert "Traceback" not in printed + errors
         files = {p.name: p.read_bytes() for p in two_nets.out.iterdir() if p.is_file()}
         assert files in two_nets.whole
