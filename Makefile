@@ -76,16 +76,16 @@ large: $(READY)  ## a decoder larger than its memory, converted and proved, besi
 
 corpus-torch: $(READY)  ## how many real models convert: CORPORA=checkout of the corpora ONLY=REGEX SAMPLE=cases of each kind
 	CORPORA="$(abspath $(CORPORA))" $(call SWEEP,torch)
-	$(BIN)/python benchmarks/corpus_torch.py out/torch/rows.jsonl
+	$(BIN)/python benchmarks/suites/corpus_torch.py out/torch/rows.jsonl
 
 corpus-mindspore: $(READY)  ## the same of MindSpore Cells (installs mindcv in a folder)
 	test -d out/mindcv || $(BIN)/python -m pip install --quiet --no-deps --target out/mindcv mindcv==0.3.0 tqdm pyyaml
 	CORPORA="$(abspath $(CORPORA))" PYTHONPATH="$(abspath out/mindcv)" $(call SWEEP,mindspore)
-	$(BIN)/python benchmarks/corpus_mindspore.py out/mindspore/rows.jsonl
+	$(BIN)/python benchmarks/suites/corpus_mindspore.py out/mindspore/rows.jsonl
 
 corpus-mxnet: $(READY)  ## the same of MXNet symbols
 	CORPORA="$(abspath $(CORPORA))" $(call SWEEP,mxnet)
-	$(BIN)/python benchmarks/corpus_mxnet.py out/mxnet/rows.jsonl
+	$(BIN)/python benchmarks/suites/corpus_mxnet.py out/mxnet/rows.jsonl
 
 optimisers: $(READY)  ## rewritten ONNX files beside onnxslim's and onnxsim's (installs both in a folder)
 	test -d out/optimisers || $(BIN)/python -m pip install --quiet --no-deps --target out/optimisers onnxslim==0.1.98 onnxsim==0.8.1 colorama
@@ -93,8 +93,8 @@ optimisers: $(READY)  ## rewritten ONNX files beside onnxslim's and onnxsim's (i
 
 conformance: $(READY)  ## ONNX's own test suite in every mode, and its page in docs/: ONLY=REGEX, such as " -> mindspore$$"
 	$(call SWEEP,conformance)
-	$(BIN)/python benchmarks/conformance.py out/conformance/rows.jsonl
-	$(if $(ONLY)$(SAMPLE),,$(BIN)/python benchmarks/conformance_page.py out/conformance/rows.jsonl)
+	$(BIN)/python benchmarks/suites/conformance.py out/conformance/rows.jsonl
+	$(if $(ONLY)$(SAMPLE),,$(BIN)/python benchmarks/suites/conformance_page.py out/conformance/rows.jsonl)
 
 mutants: $(READY)  ## plant faults in right targets, and rewrite them rightly: which the verification tells apart
 	$(BIN)/python -m regraft.benchmarks.mutation --each $(or $(EACH),1) --store

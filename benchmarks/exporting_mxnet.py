@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from corpus_mxnet import loader
 from models import Missing
+from suites.verdicts import imported
 
 JOBS = Path(__file__).resolve().parent / "mxnet_jobs.py"
 TIMES = {"whole": "process", "again": "conversion"}
@@ -43,7 +43,8 @@ def run(every: int, folder: Path) -> None:
     if has_both.returncode:
         said = (has_both.stderr.strip().splitlines() or ["it ended without a word"])[-1]
         raise Missing(f"skipped, REGRAFT_MXNET_PYTHON has not both mxnet and onnx: {said}")
-    cases = list(loader(corpora.resolve()).Corpus(str(corpora)).cases(kind="zoo"))[::every]
+    corpus = imported("mxnet_corpus", corpora.resolve() / "corpus.py").Corpus(str(corpora))
+    cases = list(corpus.cases(kind="zoo"))[::every]
     print(f"{len(cases)} symbols to ONNX, not verified: CPU seconds of MXNet's exporter against regraft's")
     ratios: dict[str, list[float]] = {name: [] for name in TIMES}
     for case in cases:

@@ -39,4 +39,4 @@ def run(repeat: int, folder: Path) -> None:
         ),
         "regraft rewrite, of a small MXNet symbol": process("-m", "regraft", *REWRITE, out),
     }
-    print_ratios("start of a command", in_turns(jobs, max(repeat, 15)))
+    print_ratios("start of a command", in_turns(jobs, max(repeat, 15), warm=False))

@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def judge() -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "benchmarks")
+        patch.syspath_prepend(ROOT / "benchmarks" / "suites")
         return importlib.import_module("conformance")
 
 
 @pytest.fixture(scope="module")
 def written(judge: ModuleType) -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "benchmarks")
+        patch.syspath_prepend(ROOT / "benchmarks" / "suites")
         return importlib.import_module("conformance_page")
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+SUITES = Path(__file__).resolve().parents[2] / "benchmarks" / "suites"
 UNSUPPORTED = "UnsupportedError: E201 no lowering for 1 MindSpore operator"
 
 
@@ -32,7 +32,7 @@ ROWS = [
 @pytest.fixture(scope="module")
 def results() -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
+        patch.syspath_prepend(SUITES)
         return importlib.import_module("store_results")
 
 

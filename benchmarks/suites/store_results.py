@@ -1,6 +1,6 @@
 """Stores what a full run of a corpus found, for the page of coverage: counts, and failures by their reason.
 
-    python benchmarks/store_results.py mindspore|mxnet|conformance|torch ROWS    # the rows.jsonl of its sweep
+    python benchmarks/suites/store_results.py mindspore|mxnet|conformance|torch ROWS    # its rows.jsonl
 
 Written is `benchmarks/results/NAME.json`, which the documentation shows in both languages, with the commit
 that was measured: the checkout's, or the one that --commit names.
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from verdicts import read_rows, wrong
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent.parent / "results"
 NAMES = ("conformance", "mindspore", "mxnet", "torch")
 _LONGEST = 160
 """Characters of a reason that are kept."""

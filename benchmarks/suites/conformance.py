@@ -1,7 +1,7 @@
 """How much of ONNX's own test suite is read and written again: node tests, converted cases, light models.
 
     regraft sweep benchmarks/suites/conformance.toml -o out/conformance [--only REGEX]
-    python benchmarks/conformance.py out/conformance/rows.jsonl
+    python benchmarks/suites/conformance.py out/conformance/rows.jsonl
 
 Cases and expected outputs are those of the `onnx` package. A case is right when every output has the
 suite's shape, type and values, within the case's own tolerance. `onnx` writes what was read, `rewritten` what

@@ -2,7 +2,7 @@
 
     pip install --no-deps --target FOLDER mindcv==0.3.0 tqdm pyyaml
     CORPORA=corpora/mindspore PYTHONPATH=FOLDER regraft sweep benchmarks/suites/mindspore.toml -o out/ms
-    python benchmarks/corpus_mindspore.py out/ms/rows.jsonl
+    python benchmarks/suites/corpus_mindspore.py out/ms/rows.jsonl
 
 The corpus is a checkout of its own: networks of mindcv, a zoo of small nets (sharing, control flow, in-place
 writes, recurrence), and one Cell for each operator call that MindSpore runs on a CPU. Every case runs in a

@@ -1,6 +1,6 @@
 """The page of ONNX's own test suite: what is right in each mode, and every refusal with its reason.
 
-    python benchmarks/conformance_page.py ROWS.jsonl [ROWS.jsonl ...] [--page FILE]
+    python benchmarks/suites/conformance_page.py ROWS.jsonl [ROWS.jsonl ...] [--page FILE]
 
 Rows are the rows.jsonl of a sweep of conformance.toml; those of one case in several files are joined.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from conformance import FIXED, KINDS, MODES
 from verdicts import read_rows, wrong
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "en" / "reference" / "conformance.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "en" / "reference" / "conformance.md"
 TITLES = {
     "node": "node tests",
     "simple": "small models",

@@ -1,7 +1,7 @@
 """How many real PyTorch models convert and compute the same: the table of the corpora, one row a corpus.
 
     CORPORA=path/to/corpora/torch regraft sweep benchmarks/suites/torch.toml -o out/torch [--sample N]
-    python benchmarks/corpus_torch.py out/torch/rows.jsonl
+    python benchmarks/suites/corpus_torch.py out/torch/rows.jsonl
 
 The corpora are a checkout of their own: a runner, cases of torchvision (A), timm (B), transformers (C), of
 torch's module (Dm) and operator (Do) databases, and one rule of comparison. Every case runs on the inputs it
@@ -12,7 +12,6 @@ was converted with, on fresh ones and at batch 3. `onnx` and `mindspore` below a
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import itertools
 import logging
 import os
@@ -22,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from verdicts import corpora_folder, print_failures, read_rows, told, wrong
+from verdicts import corpora_folder, imported, print_failures, read_rows, told, wrong
 
 BARS = {
     "A": ("torchvision", 1.00, 0.95),
@@ -95,13 +94,7 @@ def emitted_module(path: Path) -> Any:
 
     ms.set_context(mode=ms.PYNATIVE_MODE)
     name = f"emitted_{os.getpid()}_{next(_numbers)}"  # MindSpore compiles what sys.modules holds
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    emitted = importlib.util.module_from_spec(spec)
-    sys.modules[name] = emitted
-    spec.loader.exec_module(emitted)
-    return emitted
+    return imported(name, path)
 
 
 def _leaves(results: Any) -> Iterator[Any]:
@@ -138,12 +131,7 @@ def _cases(*names: str) -> Iterator[dict[str, str]]:
 def runner(corpora: Path) -> Any:
     """The corpora's own runner, a module of the checkout."""
     sys.path.insert(0, str(corpora))
-    spec = importlib.util.spec_from_file_location("torch_corpora", corpora / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return imported("torch_corpora", corpora / "run.py")
 
 
 def judge_case(case: dict[str, str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How many MXNet symbols open again and compute what MXNet computed: the table of the corpus.
 
     CORPORA=path/to/corpora/mxnet regraft sweep benchmarks/suites/mxnet.toml -o out/mxnet [--only REGEX]
-    python benchmarks/corpus_mxnet.py out/mxnet/rows.jsonl
+    python benchmarks/suites/corpus_mxnet.py out/mxnet/rows.jsonl
 
 The corpus is a checkout of its own: a loader, and cases with their parameters, their inputs and what MXNet
 1.9.1 computed for them. A case is equal when every output is there, with its shape, its type and its values
@@ -12,9 +12,7 @@ step, when loss, gradients and states are MXNet's.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -23,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from corpus_torch import emitted_module, run_emitted
-from verdicts import answer, corpora_folder, print_failures, read_rows, wrong
+from verdicts import answer, corpora_folder, imported, print_failures, read_rows, wrong
 
 BARS = {
     "zoo": {"onnx": 54, "mindspore": 54},
@@ -44,17 +42,6 @@ ONE_COLUMN = {"params": "files", "train": "mindspore"}
 """Kind of cases that no target tells apart -> their column."""
 
 TARGETS = ("onnx", "mindspore")
-
-
-def loader(corpora: Path) -> Any:
-    """The corpus's own loader, a module of the checkout."""
-    spec = importlib.util.spec_from_file_location("mxnet_corpus", corpora / "corpus.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def row_of(case: Any) -> str:
@@ -239,7 +226,7 @@ def judge(corpora: Path, name: str, target: str) -> list[str]:
 @cache
 def corpus(corpora: Path) -> Any:
     """The cases of a checkout."""
-    return loader(corpora).Corpus(str(corpora))
+    return imported("mxnet_corpus", corpora / "corpus.py").Corpus(str(corpora))
 
 
 def cases() -> Iterator[dict[str, str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,17 @@ def corpora_folder(*marks: str) -> Path:
             f"expected CORPORA to name a checkout of the corpus (with {marks[0]}), got `{place}`"
         )
     return found
+
+
+def imported(name: str, path: Path) -> Any:
+    """A file as a module, which `sys.modules` holds under a name."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def answer(run: Callable[[], list[str]]) -> dict[str, Any]:
