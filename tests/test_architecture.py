@@ -93,9 +93,9 @@ MAY_IMPORT = {
     "mindspore": ("frontends/mindspore_cell/", "diagnosis/", "backends/mindspore_source/", "verification/"),
     "mxnet": ("verification/oracle/mxnet_process.py",),  # which runs in another Python
 }
-MOST_FILES = 25
-MOST_LINES = 450
-MOST_LINES_OF = {"ir": 400, "passes": 400}
+MOST_FILES = 32
+MOST_LINES = 600
+MOST_LINES_OF = {"ir": 500, "passes": 500}
 """Where the bound is kept tighter than elsewhere."""
 IR_MAY_IMPORT = {"networkx", "onnx", "numpy"}
 
