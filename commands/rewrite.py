@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .completion import ModelName, PassName
-from .language import language
+from .language import language, say
 from .loading import (
     MODEL_HELP,
     TARGET,
@@ -263,7 +263,7 @@ def _print_operators(counts: Sequence[tuple[str, int, int]]) -> None:
     for name, before, after in counts:
         add_row(table, name, str(before or ""), str(after or ""))
     before, after = sum(row[1] for row in counts), sum(row[2] for row in counts)
-    add_row(table, "all", str(before), str(after))
+    add_row(table, say("all"), str(before), str(after))
     print_table(table)
 
 

@@ -41,23 +41,40 @@ class Catalogue(NullTranslations):
             return self.messages[message]
         if not message or len(message) > _LONGEST or message.isspace():
             return message
+        found = self._match(message)
+        named = _OF_MODULE.fullmatch(message)
+        if named is not None:  # the message of a finding, with the module that it is about
+            if named[1] in self.messages:
+                return self.messages[named[1]] + named[2]
+            bare = self._match(named[1])
+            if bare is not None and (found is None or bare[0].rank < found[0].rank):
+                return self._fill(*bare) + named[2]
+        return message if found is None else self._fill(*found)
+
+    def _match(self, message: str) -> tuple[Pattern, dict[str, str]] | None:
+        """Return the first pattern of a message, and what stands in its slots."""
         for pattern in self._patterns:
             parts = pattern.match(message)
             if parts is not None:
-                return SLOT.sub(
-                    lambda slot, parts=parts: self._filled(slot[1], parts[slot[1]]), pattern.target
-                )
-        return message
+                return pattern, parts
+        return None
+
+    def _fill(self, pattern: Pattern, parts: dict[str, str]) -> str:
+        return SLOT.sub(lambda slot: self._filled(slot[1], parts[slot[1]]), pattern.target)
 
     def _filled(self, slot: str, part: str) -> str:
-        """What stands in a slot: a message of its own or several, or a name, which has no language."""
-        if not is_spoken(slot):
+        """Translate the content of a slot: a message, several, or a list of names; a single name stays."""
+        if not is_spoken(slot) and not _SENTENCE.search(part):
             return part
         said = self.gettext(part)
         return self._listed(part) if said == part else said
 
     def _listed(self, part: str) -> str:
         """Messages with a comma or a semicolon between them."""
+        names = _NAMES.fullmatch(part)
+        if names is not None:
+            more = names[2].removesuffix(" more")
+            return f"{names[1]} 和 {more}" if more == names[2] else f"{names[1]} 等另外 {more} 个"
         pieces = _SEPARATORS.split(part)
         if len(pieces) == 1:
             return part
@@ -68,6 +85,10 @@ class Catalogue(NullTranslations):
         return told
 
 
+_OF_MODULE = re.compile(r"(.+)( \(`[^`]*`\))")
+_SENTENCE = re.compile(r"[a-z]{2} [`a-z\d(]|[`\d)] [a-z]{2}")
+"""Text of several words, which no name of a model is."""
+_NAMES = re.compile(r"((?:`[^`]*`|\d+)(?:, (?:`[^`]*`|\d+))*) and (`[^`]*`|\d+(?: more)?)")
 _SEPARATORS = re.compile("(, |; )")
 _CHINESE = {", ": "，", "; ": "；"}
 
@@ -115,7 +136,7 @@ def say_lines(text: str, lang: str) -> str:
     return "\n".join(_say_line(line, catalogue(lang)) for line in text.split("\n"))
 
 
-_LABELLED = re.compile(r"(note|hint|write|because|instead): (.*)")
+_LABELLED = re.compile(r"(note|hint|write|because|instead|FAILED): (.*)")
 _CODED = re.compile(r"((?:error|warning|note|fixed) )?([A-Z]{1,2}\d{3}) (.*)")
 _CELLS = re.compile("( {2,})")
 
@@ -141,15 +162,23 @@ def _say_body(body: str, known: NullTranslations) -> str:
         said = known.gettext(head)
         if said != head:
             return f"{said} - 位于 {_say_place(place, known)}"
-    said = known.gettext(body)
-    return _say_cells(body, known) if said == body and "  " in body else said
+    if "  " in body:  # a row of a table, whose last cell is a message and no part of one
+        said = _say_cells(body, known)
+        if said != body:
+            return said
+    return known.gettext(body)
+
+
+_OPERATOR = re.compile(r"(`[^`]+`) in (`[^`]+`)(.*)")
 
 
 def _say_place(place: str, known: NullTranslations) -> str:
-    """Places are names, but for how many more there are."""
+    """Places are names, but for the module of an operator and for how many more there are."""
     head, _, more = place.rpartition(" and ")
     said = known.gettext(f"and {more}")
-    return f"{head} {said}" if head and said != f"and {more}" else place
+    place = f"{head} {said}" if head and said != f"and {more}" else place
+    inside = _OPERATOR.fullmatch(place)
+    return f"{inside[2]} 中的 {inside[1]}{inside[3]}" if inside else place
 
 
 def _say_cells(row: str, known: NullTranslations) -> str:
@@ -161,7 +190,7 @@ def _say_cells(row: str, known: NullTranslations) -> str:
             cells[2 * at + 1] = " " * max(1, len(cells[2 * at]) + len(cells[2 * at + 1]) - width_of(cell))
         cells[::2] = said
     else:
-        cells[-1] = said[-1]
+        cells[-1] = _say_body(cells[-1], known)
     return "".join(cells)
 
 

@@ -154,7 +154,7 @@ def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
         changes.append(
             Change(
                 "DU103",
-                f"no operator reads {len(buffers)} {_plural('buffer', len(buffers))}: {listed}",
+                f"no operator reads {len(buffers)} buffer{'' if len(buffers) == 1 else 's'}: {listed}",
                 place=buffers[0],
             )
         )
