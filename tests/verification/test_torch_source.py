@@ -10,7 +10,7 @@ import torch
 
 import regraft
 from regraft.backends.onnx_model import to_model, write
-from regraft.ir import Graph, ModelError, Operator, TensorData, UsageError
+from regraft.ir import Builder, Graph, ModelError, Operator, TensorData, UsageError
 from regraft.verification import verify
 
 nn = torch.nn
@@ -302,6 +302,57 @@ def test_orders_that_torch_leaves_open_are_the_graphs(tmp_path: Path, target: st
     row = next(row for row in report.modules if row.call == "chosen#1")
     assert row.passed
     assert row.isolated_passed
+
+
+class Counting(nn.Module):
+    """Returns its counter, and a view of its cache: tensors whose values are put back after every run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+        self.register_buffer("cache", torch.zeros(2, 6, 4))
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x, position):
+        self.count += 1
+        self.cache[:, position] = self.fc(x)
+        return self.cache[:, 1:].transpose(1, 2), self.count
+
+
+class Around(nn.Module):
+    """Calls a module that returns its state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Counting()
+
+    def forward(self, x, position):
+        cache, count = self.inner(x, position)
+        return cache * 2 + count
+
+
+@pytest.mark.parametrize("net", [Counting, Around])
+@pytest.mark.parametrize("target", ["onnx", "mindspore"])
+def test_state_that_a_model_returns_has_the_values_of_the_run(
+    tmp_path: Path, target: str, net: type[nn.Module]
+) -> None:
+    torch.manual_seed(0)
+    graph = regraft.load(net().eval(), (torch.randn(2, 1, 4), torch.tensor([1])), dynamic_batch=False)
+    path = tmp_path / "net.onnx" if target == "onnx" else tmp_path / "net"
+    regraft.save(regraft.rewrite(graph).graph, path, to=target)
+    report = regraft.verify(graph, path)
+    assert report.passed, report.render()
+    assert all(row.passed for row in report.modules)
+
+
+def test_state_that_a_target_returns_from_before_the_run_is_a_fault() -> None:
+    graph = regraft.load(Counting().eval(), (torch.randn(2, 1, 4), torch.tensor([1])), dynamic_batch=False)
+    wrong = regraft.rewrite(graph).graph
+    (name, _), (count, _) = wrong.outputs
+    wrong.outputs[1] = (count, Builder(wrong).constant(np.zeros((), np.int64)))
+    report = verify(graph, wrong)
+    assert {row.name for row in report.outputs if not row.passed} == {count}
+    assert name != count
 
 
 def test_sums_of_the_runtime_excuse_no_other_operator(net: nn.Module, graph: Graph, tmp_path: Path) -> None:

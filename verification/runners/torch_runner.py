@@ -114,13 +114,14 @@ class TorchRunner:
             finally:
                 for handle in handles:
                     handle.remove()
-        found = [x for x in pytree.tree_leaves(result) if x is not None and not isinstance(x, str)]
+            # inside, because what it returned may be a buffer whose values are put back at the end
+            found = [x for x in pytree.tree_leaves(result) if x is not None and not isinstance(x, str)]
+            arrays = [
+                self._values(x).copy() if isinstance(x, torch.Tensor) else array_of_number(x) for x in found
+            ]
         names = [name for name, _ in self._graph.outputs]
-        if len(names) != len(found):
-            names = [f"output{i}" for i in range(len(found))]
-        arrays = [
-            self._values(x).copy() if isinstance(x, torch.Tensor) else array_of_number(x) for x in found
-        ]
+        if len(names) != len(arrays):
+            names = [f"output{i}" for i in range(len(arrays))]
         order = {name: i for i, name in enumerate(self._graph.modules.call_names().values())}
         return Run(
             list(zip(names, arrays, strict=True)),
@@ -304,7 +305,7 @@ class TorchRunner:
                 raise ModelError(
                     "E702", f"the torch module raised {type(error).__name__}: {error}"
                 ) from error
-        return [copied_array(x) for x in tensors_in(result)]
+            return [copied_array(x) for x in tensors_in(result)]  # inside, as in `_run`
 
     def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
         """Return some elements that a linear or convolution layer gives; see `Glancing`."""
