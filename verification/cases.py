@@ -12,10 +12,11 @@ from ..ir import ModelError
 from .axes import TurnedRunner, find_axes
 from .bending import WHOLE, Bending, multiply_floats
 from .branches import branches
-from .compare import kind_of
+from .compare import RANDOM, kind_of
 from .conditioning import Rounding
 from .coverage import Covered
 from .driving import drive, sharpen
+from .fusion import Fusion
 from .inputs import (
     KIND_OF_DRAW,
     KINDS,
@@ -37,7 +38,7 @@ from .mixing import KINDS as MIXED
 from .mixing import ExampleRounding, example_of, mixed_inputs
 from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow
-from .runners.runs import Fusing, Run
+from .runners.runs import Run
 from .sensitivity.measuring import Measuring
 from .sides import OutputRounding, Sides
 
@@ -77,6 +78,7 @@ class Cases:
         self._bending = Bending(self.graph)
         self._usual = ""
         self._differs, self._measures = False, True
+        self._fusion = Fusion(sides)
 
     def rows(
         self, inputs: Arrays | None, modules: bool
@@ -176,9 +178,10 @@ class Cases:
         target = self.sides.target.run(inputs, calls=modules)
         rounding = self.sides.rounding(inputs, source, calls=modules)
         outputs = self.sides.outputs(case, source, target, rounding)
+        target, outputs = self._fusion.stop(case, inputs, (source, target), outputs, rounding, calls=modules)
         if all(row.passed for row in outputs):
-            outputs += self._find_faults_without_fusion(case, inputs, source, rounding)
-        self._differs = self._differs or not all(row.passed for row in outputs)
+            outputs += self._fusion.find_faults_at_other_level(case, inputs, source, rounding)
+        self._differs = self._differs or _have_fault(outputs)
         if not modules:
             return outputs, [], None
         agree, sides = all(row.passed for row in outputs), self.sides
@@ -204,31 +207,13 @@ class Cases:
             culprit = "#1"  # every module is right: it is the root's own code after the last of them
         return outputs, rows, culprit
 
-    def _find_faults_without_fusion(
-        self, case: str, inputs: Arrays, source: Run, rounding: OutputRounding
-    ) -> list[OutputRow]:
-        """Return the outputs that are wrong once the target's runtime does not fuse operators.
-
-        ONNX Runtime fuses a LayerNormalization behind an Add as one over the last axis, whatever its axis is:
-        such a file may be wrong and look right in this runtime.
-        """
-        runner = self.sides.target
-        if not isinstance(runner, Fusing) or runner.runtime == self.sides.source.runtime:
-            return []
-        try:
-            with runner.run_unfused():
-                target = runner.run(inputs, calls=False)
-        except ModelError as error:
-            self.notes.append(f"the target was not tried without fusion: {error.message}")
-            return []
-        rows = self.sides.outputs(f"{case}, operators one by one", source, target, rounding)
-        return [row for row in rows if not row.passed]
-
     def _compare_outputs(self, case: str, inputs: Arrays) -> list[OutputRow]:
         """Compare the outputs of one case that both sides must run."""
         source = self.sides.source.run(inputs, calls=False)
         target = self.sides.target.run(inputs, calls=False)
-        rows = self.sides.outputs(case, source, target, self._rounding(inputs, source))
+        rounding = self._rounding(inputs, source)
+        rows = self.sides.outputs(case, source, target, rounding)
+        _, rows = self._fusion.stop(case, inputs, (source, target), rows, rounding)
         return self._remember_failure(case, inputs, rows)
 
     def _rounding(self, inputs: Arrays, source: Run) -> Rounding:
@@ -412,7 +397,7 @@ class Cases:
         little = any(not row.passed and row.max_rel < _LITTLE for row in rows)
         if little and not self._measures and UNMEASURED not in self.notes:
             self.notes.append(UNMEASURED)
-        if self._failed is None and not all(row.passed for row in rows):
+        if self._failed is None and _have_fault(rows):
             self._failed, self._differs = (case, inputs), True
         return rows
 
@@ -425,6 +410,11 @@ class Cases:
             if type_ is not None and type_.shape is not None and len(type_.shape) != array.ndim:
                 return f"it gives `{name}` the shape {list(array.shape)}, which is {type_} otherwise"
         return ""
+
+
+def _have_fault(rows: Sequence[OutputRow]) -> bool:
+    """Whether rows fail by something else than random numbers, which have no module where they go wrong."""
+    return any(not row.passed and row.reason != RANDOM for row in rows)
 
 
 def case_of(sizes: Mapping[str, int]) -> str:

@@ -52,7 +52,8 @@ _UNDECIDED = "decided by rounding alone"
 
 _INDISTINCT = "moved by rounding alone as far as its values are apart"
 
-_RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
+RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
+"""Why arrays fail that no run gives again."""
 
 _COMPLEX: dict[str, str] = {"complex128": "float64", "complex64": "float32"}
 
@@ -148,7 +149,7 @@ def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> 
     moved = by.noise(max(MULTIPLE, by.ulps)) if wrong and by.noise is not None else None
     if moved is not None and moved.shape == source.shape:
         if bool(np.isnan(moved).any()):
-            return _make_failure(tuple(source.shape), _RANDOM)
+            return _make_failure(tuple(source.shape), RANDOM)
         decided = moved == 0
         if not bool(np.any(differing & decided)):
             remark = _describe_undecided(wrong, source.size)
@@ -286,7 +287,7 @@ def _compare_by_rounding(
             return replace(found, tolerance=allowed, noise=own)
     moved = None if by.noise is None else by.noise(1)
     if moved is not None and bool(np.isnan(moved).any()):
-        return replace(found, passed=False, reason=_RANDOM)
+        return replace(found, passed=False, reason=RANDOM)
     if moved is None or moved.shape not in (finite.shape, ()):
         if not plausible or own is None or other is None:
             return None

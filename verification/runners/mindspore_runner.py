@@ -411,7 +411,7 @@ def model_runner(graph: Graph) -> MindSporeRunner:
     return MindSporeRunner.of_graph(graph)
 
 
-def output_runner(path: Path, threads: int | None = None) -> MindSporeRunner:
+def output_runner(path: Path, threads: int | None = None, *, optimised: bool = True) -> MindSporeRunner:
     """Return a runner of an emitted folder; see `registry`."""
-    del threads  # MindSpore takes their number from OMP_NUM_THREADS
+    del threads, optimised  # MindSpore takes their number from OMP_NUM_THREADS, and fuses nothing in PyNative
     return MindSporeRunner.of_folder(path)

@@ -61,6 +61,20 @@ class OnnxFileRunner(WholeRunner):
         for declared, outputs in self._file.run_varied(given, list(known), change):
             yield from ((name, outputs) for name in known[declared])
 
+    @property
+    def fuses(self) -> bool:
+        """Whether ONNX Runtime may fuse; see `Fusing`."""
+        return self._file.fuses
+
+    @property
+    def rounds_coarsely(self) -> bool:
+        """Whether the file quantises or computes in 16 bits; see `Fusing`."""
+        return self._file.rounds_coarsely
+
+    def fusing(self, on: bool) -> AbstractContextManager[None]:
+        """Fuse operators of the file in a with block, or run them one by one there; see `Fusing`."""
+        return self._file.fusing(on)
+
     def _declared(self, name: str) -> str:
         return next((p.declared for p in self._graph.parameters() if p.name == name), name)
 

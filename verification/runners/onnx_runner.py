@@ -69,6 +69,13 @@ _FLOATS: dict[int, str] = {
 }
 
 
+_COARSE = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})
+"""Element types of weights with which fused kernels compute in another precision than others do."""
+
+_INTEGERS = frozenset({"ConvInteger", "MatMulInteger"})
+"""Operators on quantised values whose names do not say so."""
+
+
 class OnnxRunner:
     """An ONNX model in ONNX Runtime on the CPU.
 
@@ -303,11 +310,24 @@ class OnnxRunner:
         feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
         return run_session(self.session(part, once=True), record["outputs"], feeds)
 
+    @property
+    def fuses(self) -> bool:
+        """Whether ONNX Runtime may fuse; see `Fusing`."""
+        return self._optimised
+
+    @cached_property
+    def rounds_coarsely(self) -> bool:
+        """Whether the model quantises or computes in 16 bits; see `Fusing`."""
+        return any(_is_coarse(node) for node in self._model.graph.node) or any(
+            tensor.data_type in _COARSE for tensor in self._model.graph.initializer
+        )
+
     @contextmanager
-    def run_unfused(self) -> Iterator[None]:
-        """Run operators one by one in a with block, as the standard defines them; see `Fusing`."""
+    def fusing(self, on: bool) -> Iterator[None]:
+        """Fuse operators in a with block, or run them one by one there; see `Fusing`."""
         kept = self._optimised, self._session, self._taking
-        self._optimised, self._session, self._taking = False, None, {}
+        if on is not self._optimised:
+            self._optimised, self._session, self._taking = on, None, {}
         try:
             yield
         finally:
@@ -356,6 +376,13 @@ class OnnxRunner:
             self._scratch()
 
 
+def _is_coarse(node: onnx.NodeProto) -> bool:
+    """Whether an operator takes or gives quantised values."""
+    return (
+        "quantize" in node.op_type.lower() or node.op_type.startswith("QLinear") or node.op_type in _INTEGERS
+    )
+
+
 def _with_own_names(graph: Graph) -> Graph:
     """Return a graph whose parameters have names of their own: itself, or a copy.
 
@@ -398,6 +425,6 @@ def _take(model: onnx.ModelProto, names: Collection[str]) -> None:
     model.graph.initializer.extend(left)
 
 
-def output_runner(path: Path, threads: int | None = None) -> OnnxRunner:
+def output_runner(path: Path, threads: int | None = None, *, optimised: bool = True) -> OnnxRunner:
     """Return a runner of a file; see `registry`."""
-    return OnnxRunner(path, threads=threads)
+    return OnnxRunner(path, threads=threads, optimised=optimised)

@@ -2,8 +2,8 @@
 
 A file has the functions that its row states: ``model_runner(graph)`` for live models, ``file_runner(graph)``
 for a model that is a file which its runtime may run (`Origin.trusted`),
-``output_runner(path, threads)`` for what a target wrote, and ``exact_runner(graph)`` for a model in float64.
-It is imported when something of its framework is run.
+``output_runner(path, threads, optimised=...)`` for what a target wrote, and ``exact_runner(graph)`` for a
+model in float64. It is imported when something of its framework is run.
 """
 
 from __future__ import annotations

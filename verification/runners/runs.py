@@ -174,6 +174,16 @@ class Varying(Protocol):
 class Fusing(Protocol):
     """A runner whose runtime fuses operators, and may compute something else by it."""
 
-    def run_unfused(self) -> AbstractContextManager[None]:
-        """Run operators one by one in a with block."""
+    @property
+    def fuses(self) -> bool:
+        """Whether operators are fused, as by default, or run one by one, as the standard defines them."""
+        ...
+
+    @property
+    def rounds_coarsely(self) -> bool:
+        """Whether the model has values of so few bits that its runtime's fusions may round much more."""
+        ...
+
+    def fusing(self, on: bool) -> AbstractContextManager[None]:
+        """Fuse operators in a with block, or run them one by one there."""
         ...

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from ...ir import Graph, TensorData, UsageError
+from ...ir import Graph, Parameter, TensorData, UsageError
 from .onnx_runner import OnnxRunner
 from .paired_runner import PairedRunner
 from .registry import RUNTIMES, Runtime, file_runner, runtime_of_framework, runtime_of_output
-from .runs import ModelRunner, Runner
+from .runs import Fusing, ModelRunner, Runner
 
 Target = Graph | onnx.ModelProto | Path | str
 """What a source can be compared with."""
@@ -25,7 +25,7 @@ def own_runner(graph: Graph, threads: int | None = None) -> Runner:
         return runtime.load().model_runner(graph)
     if graph.origin.trusted and _has_its_inputs(graph):
         return file_runner(graph)
-    # without ONNX Runtime's optimisations, so that a wrong fusion in the target does not go unseen
+    # without ONNX Runtime's optimisations, as then the target is: both sides by what the standard defines
     return OnnxRunner(graph, threads=threads, optimised=False)
 
 
@@ -33,6 +33,11 @@ def exact_runner(graph: Graph) -> Runner | None:
     """Return a runner of the source in float64, where its framework can and it is cheap."""
     runtime = _find_live_runtime(graph)
     return None if runtime is None or not runtime.is_exact else runtime.load().exact_runner(graph)
+
+
+def is_fusing(runner: Runner) -> bool:
+    """Whether a runner's runtime is one that fuses operators, whether or not it does so now."""
+    return isinstance(runner, Fusing)
 
 
 def _find_live_runtime(graph: Graph) -> Runtime | None:
@@ -98,16 +103,22 @@ def paired_runner(
     runtime = _find_live_runtime(graph)
     if runtime is None:
         graph = graph.copy()
-        graph.origin.trusted = False  # the file has its own values
         for parameter in graph.parameters():
             names = graph.parameter_paths().get(parameter.key, [parameter.declared])
             found = next((values[n] for n in names if n in values), None)
-            if found is not None:
+            if found is not None and not (graph.origin.trusted and _holds(parameter, found)):
                 parameter.data = TensorData.of(found)
+                graph.origin.trusted = False  # the file has its own values
         return PairedRunner(own_runner(graph, threads), modules, integers_of(graph))
     runner: ModelRunner = runtime.load().model_runner(graph)
     runner.fill(values)
     return PairedRunner(runner, modules, integers_of(graph))
+
+
+def _holds(parameter: Parameter, values: np.ndarray) -> bool:
+    """Whether a parameter has these values already."""
+    own = parameter.data.numpy()
+    return own.dtype == values.dtype and np.array_equal(own, values, equal_nan=own.dtype.kind == "f")
 
 
 def integers_of(graph: Graph) -> list[str | None]:
@@ -116,22 +127,23 @@ def integers_of(graph: Graph) -> list[str | None]:
     return [dtype if dtype in ("int32", "int64") else None for dtype in types]
 
 
-def target_runner(target: Target, *, threads: int | None = None) -> Runner:
+def target_runner(target: Target, *, threads: int | None = None, optimised: bool = True) -> Runner:
     """Return a runner of a target.
 
     Args:
         target: a graph, an ONNX model, or the path of what a target wrote.
         threads: number of threads for ONNX Runtime.
+        optimised: whether ONNX Runtime may fuse and fold, as it does for its users.
 
     Raises:
         UsageError: for a path at which no target wrote what a runtime here runs.
     """
     if isinstance(target, (Graph, onnx.ModelProto)):
-        return OnnxRunner(target, threads=threads)
+        return OnnxRunner(target, threads=threads, optimised=optimised)
     path = Path(target)
     runtime = runtime_of_output(path)
     if runtime is not None:
-        return runtime.load().output_runner(path, threads)
+        return runtime.load().output_runner(path, threads, optimised=optimised)
     outputs = " or ".join(row.output for row in reversed(RUNTIMES) if row.output)
     raise UsageError(
         "E001",
