@@ -156,6 +156,7 @@ def load(
     inputs: Inputs = None,
     *,
     params: str | Path | None = None,
+    part: str | None = None,
     dynamic_batch: bool = True,
     dynamic: Mapping[str, Sequence[int]] | None = None,
     arguments: Mapping[str, object] | None = None,
@@ -174,6 +175,8 @@ def load(
         inputs: a tuple or dict of arrays, tensors, or specs such as ``"2x3x224x224"`` or ``"2x16:int64"``.
         params: file with the parameters: an MXNet symbol's, where they are not beside it; of a module or a
             named Cell a checkpoint, which has to hold them all by their names, or a folder of shards.
+        part: which of several sets of tensors in `params` is read: a key of a file of torch.save (`ema`), or
+            what their names begin with.
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
         arguments: constructor arguments for ``file.py:Name``.
@@ -199,6 +202,7 @@ def load(
     settle_beside(model, params)
     options = loading_options(
         params=params,
+        part=part,
         dynamic_batch=dynamic_batch,
         dynamic=dynamic,
         arguments=arguments,
@@ -226,11 +230,12 @@ def load_tree(
     model: object,
     *,
     params: str | Path | None = None,
+    part: str | None = None,
     arguments: Mapping[str, object] | None = None,
     trust: bool = False,
 ) -> Graph:
     """The static part of a model, without inputs: modules, registrations and parameters."""
-    return read_tree(model, loading_options(params=params, arguments=arguments, trust=trust))
+    return read_tree(model, loading_options(params=params, part=part, arguments=arguments, trust=trust))
 
 
 @phase("rewrite")

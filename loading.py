@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from .ir import TensorData
 def loading(
     *,
     params: str | Path | None = None,
+    part: str | None = None,
     dynamic_batch: bool = True,
     dynamic: Mapping[str, Sequence[int]] | None = None,
     arguments: Mapping[str, object] | None = None,
@@ -30,14 +32,24 @@ def loading(
         partial,
         trust,
         keep_prints,
-        values=_values,
+        values=functools.partial(_values, part=part),
+        align=_align,
         meta=meta,
         constants=dict(constants or {}),
     )
 
 
-def _values(path: Path) -> Mapping[str, TensorData]:
+def _values(path: Path, notes: list[str], *, part: str | None) -> Mapping[str, TensorData]:
     """The weights of a checkpoint, without what an optimizer keeps of them."""
     from .checkpoints import read_training
 
-    return read_training(path, [])[0]
+    return read_training(path, notes, part)[0]
+
+
+def _align(
+    given: Mapping[str, TensorData], wanted: Mapping[str, tuple[int, ...] | None], notes: list[str]
+) -> Mapping[str, TensorData]:
+    """The weights by the names of a model, without what wrappers put before or into them."""
+    from .checkpoints.prefixes import aligned
+
+    return aligned(given, wanted, notes)

@@ -33,6 +33,7 @@ def convert_checkpoint(
     map_: str | Path | None = None,
     *,
     like: object = None,
+    by_order: bool = False,
     **options: Any,
 ) -> Converted:
     """As `checkpoints.convert.convert_checkpoint`.
@@ -42,11 +43,15 @@ def convert_checkpoint(
         target: as there.
         map_: as there; with `like` the pairs of `verify`'s `map`, or None.
         like: the net that the checkpoint is to fit, anything that `load_tree` takes: the tensors are paired
-            with its parameters by name and shape, then in order, which a note says.
+            with its parameters by name, then by shapes that leave one possibility.
+        by_order: with `like`: whether the order of both pairs what has one shape, which a note says; an
+            error otherwise.
         options: as there.
     """
     settle_beside(source, map_)
     if like is None:
+        if by_order:
+            raise UsageError("E001", "expected --like with --by-order: it pairs a checkpoint with a net")
         return convert(source, target, map_, **options)
     from .verification import read_pair_map
     from .verification.two_nets.written_map import map_like
@@ -59,15 +64,21 @@ def convert_checkpoint(
         fused += pairs.fused if pairs.strict else read_map(map_).joins
     net = read_tree(like, loading())
 
-    def make_map(given: dict[str, TensorData], notes: list[str]) -> Map:
-        return map_like(net, source, given, pairs, fused, notes)
+    def make_map(given: dict[str, TensorData], notes: list[str]) -> tuple[Map, dict[str, TensorData]]:
+        return map_like(net, source, given, pairs, fused, notes, by_order=by_order)
 
     return convert(source, target, make_map, **options)
 
 
 @guarded()
 def repair_checkpoint(
-    net: object, source: str | Path, target: str | Path, *, force: bool = False, **options: Any
+    net: object,
+    source: str | Path,
+    target: str | Path,
+    *,
+    force: bool = False,
+    part: str | None = None,
+    **options: Any,
 ) -> Repaired:
     """Give every tensor of a checkpoint the name of the parameter that it belongs to, and say what was lost.
 
@@ -76,27 +87,35 @@ def repair_checkpoint(
         source: a checkpoint that colliding names damaged, or whose names are of before a net was mended.
         target: the checkpoint to write. What was lost is not in it.
         force: whether `target` may be replaced.
+        part: which of several sets of tensors in `source` is read: `ema`, `model.teacher`.
         options: loading options, as in `load`.
     """
     settle_beside(source, target)
-    return repair(read_tree(net, loading(**options)), source, target, force=force)
+    return repair(read_tree(net, loading(**options)), source, target, force=force, part=part)
 
 
 @guarded()
-def fit(net: object, checkpoint: str | Path, **options: Any) -> Fit:
+def fit(net: object, checkpoint: str | Path, *, part: str | None = None, **options: Any) -> Fit:
     """Say how a checkpoint fits a net: which parameters it holds, and what was lost when it was saved.
 
     Args:
         net: anything that `load_tree` takes.
         checkpoint: the file.
+        part: which of several sets of tensors in it is read.
         options: loading options, as in `load`.
     """
     settle_beside(checkpoint)
-    return fit_checkpoint(read_tree(net, loading(**options)), checkpoint)
+    return fit_checkpoint(read_tree(net, loading(**options)), checkpoint, part)
 
 
 @guarded()
-def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  # noqa: A002 - as --map
+def diff(
+    a: str | Path,
+    b: str | Path,
+    map: str | Path | None = None,  # noqa: A002 - as --map
+    *,
+    part: str | None = None,
+) -> Diff:
     """Compare two checkpoints, tensor by tensor.
 
     Args:
@@ -104,12 +123,13 @@ def diff(a: str | Path, b: str | Path, map: str | Path | None = None) -> Diff:  
             in a folder.
         b: likewise, of the same kind or another.
         map: a ``renames.json`` whose two sides these are, in either order.
+        part: which of several sets of tensors is read, in the files that have it.
 
     Returns:
         The report; `equal` is False as soon as a tensor differs or is on one side only.
     """
     settle_beside(a, b, map)
-    return diff_checkpoints(a, b, map)
+    return diff_checkpoints(a, b, map, part)
 
 
 def are_runs(a: str | Path, b: str | Path) -> bool:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..backends.files import staged
 from ..backends.shards import earlier_files, file_names
 from ..ir import ModelError, TensorData, UsageError, require_file
+from ..ir.outside.file_kinds import TITLES, kind_of
+from .parts import part_of
 from .shards import find_checkpoint, indexes_in, is_index, plan_shards, read_shards, write_shards
 
 if TYPE_CHECKING:
@@ -16,65 +18,86 @@ if TYPE_CHECKING:
 
 __all__ = ["READABLE", "WRITABLE", "read_checkpoint", "read_training", "write_checkpoint"]
 
-READABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt", ".onnx", ".mindir")
+READABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt", ".bin", ".tar", ".onnx", ".mindir")
+"""Suffixes by which checkpoints are known; what a file is, its first bytes tell where they can."""
 WRITABLE = (".ckpt", ".safetensors", ".params", ".pth", ".pt")
 
-_ZIP, _PARAMS = b"PK\x03\x04", b"\x12\x01\0\0\0\0\0\0"
+_READ = {"torch", "safetensors", "params", "ckpt", "onnx", "mindir"}
+_BY_SUFFIX = {".pth": "torch", ".pt": "torch", ".bin": "torch", ".tar": "torch"}
+_ADVICE = {
+    "lfs": "download it: git lfs pull",
+    "html": "download the file itself, and not the page that shows it",
+    "torchscript": "its weights alone: torch.save(torch.jit.load(FILE).state_dict(), NEW)",
+    "exported": "its weights alone: torch.save(torch.export.load(FILE).state_dict, NEW)",
+    "tar": "unpack it first",
+    "gzip": "unpack it first",
+    "npz": "arrays of names go into a file with safetensors.numpy.save_file(dict(numpy.load(FILE)), NEW)",
+    "hdf5": "write its arrays by name with safetensors.numpy.save_file",
+}
 
 
-def read_checkpoint(path: Path | str, notes: list[str] | None = None) -> dict[str, TensorData]:
+def read_checkpoint(
+    path: Path | str, notes: list[str] | None = None, part: str | None = None
+) -> dict[str, TensorData]:
     """The tensors of a checkpoint by name, none of them loaded.
 
     Args:
-        path: a file whose suffix is in `READABLE`, the index of a checkpoint in shards, or a folder that has
-            one, or one such file. A ``.ckpt`` may be MindSpore's or torch's (as Lightning
-            writes them); the first bytes tell.
+        path: a file, the index of a checkpoint in shards, or a folder that has one, or one such file. The
+            first bytes tell what a file is, whatever its name is; a suffix of `READABLE` where they do not.
         notes: gets a sentence where something of the file was not read.
+        part: which of several sets of tensors in the file is read: a key of a file of torch.save, or what
+            their names begin with.
 
     Raises:
-        UsageError: when the suffix is none that is read.
-        ModelError: when the file is missing, truncated, malformed or holds anything but tensors.
+        UsageError: when neither name nor content are of a checkpoint.
+        ModelError: when the file is missing, truncated, malformed or holds anything but tensors, or has no
+            such part.
     """
     path, notes = _located(Path(path)), [] if notes is None else notes
     if is_index(path):
-        return read_shards(path, read_checkpoint)
-    magic = _magic(path)
-    if _is_torch(path, magic):
+        return part_of(read_shards(path, read_checkpoint), part, path)
+    kind = checkpoint_kind(path)
+    if kind == "torch":
         from .torch_file import TorchFile
 
-        return TorchFile(path).tensors(notes)
-    if path.suffix == ".safetensors":
+        return TorchFile(path, part).tensors(notes)
+    if kind == "safetensors":
         from .safetensors_file import read_safetensors as read
-    elif path.suffix == ".params" or (path.suffix == ".ckpt" and magic == _PARAMS):
+    elif kind == "params":
         from .params_file import read_params as read
-    elif path.suffix == ".onnx":
+    elif kind == "onnx":
         from .onnx_file import read_onnx as read
-    elif path.suffix == ".mindir":
+    elif kind == "mindir":
         from ..frontends.mindspore_cell.saved import read_parameters as read
     else:
         from .ckpt import read_ckpt as read
-    return read(path)
+    return part_of(read(path), part, path)
 
 
-def read_training(path: Path | str, notes: list[str]) -> tuple[dict[str, TensorData], OptimizerState | None]:
+def read_training(
+    path: Path | str, notes: list[str], part: str | None = None
+) -> tuple[dict[str, TensorData], OptimizerState | None]:
     """(the weights of a checkpoint as `read_checkpoint` gives them, what an optimizer keeps of them).
 
     MindSpore's slots are tensors of the file like any other, and no weights here; MXNet keeps its in files of
     their own.
     """
     path = _located(Path(path))
-    if not is_index(path) and _is_torch(path, _magic(path)):
+    kind = "safetensors" if is_index(path) else checkpoint_kind(path)
+    if kind == "torch":
         from .torch_file import TorchFile
 
-        file = TorchFile(path)
+        file = TorchFile(path, part)
         tensors = file.tensors(notes)
         return tensors, file.optimizer(tensors)
-    tensors = read_checkpoint(path, notes)
-    if path.suffix in (".params", ".onnx", ".mindir"):
-        return tensors, None
+    if kind in ("params", "onnx", "mindir"):
+        return read_checkpoint(path, notes, part), None
     from .optimizer_state import split_slots
 
-    return split_slots(tensors, notes)
+    weights, state = split_slots(read_checkpoint(path, notes), notes)
+    if part is None:
+        return weights, state
+    return part_of(weights, part, path), None
 
 
 def _located(path: Path) -> Path:
@@ -87,20 +110,30 @@ def holds_one(folder: Path) -> bool:
     return folder.is_dir() and bool(indexes_in(folder))
 
 
-def _magic(path: Path) -> bytes:
-    """The first bytes of a file of a suffix that is read."""
-    if path.suffix not in READABLE and (path.suffix or path.exists()):  # a folder's name has no suffix
+def checkpoint_kind(path: Path) -> str:
+    """What a file of weights is: by its first bytes, or by its suffix where these do not tell.
+
+    Raises:
+        UsageError: for a file of another kind by name, whose content says nothing.
+        ModelError: when it cannot be read, or is of a kind that is not read.
+    """
+    if path.suffix not in READABLE and path.suffix and not path.exists():
         raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")
     require_file(path)
     try:
-        with path.open("rb") as file:
-            return file.read(8)
+        path.open("rb").close()
     except OSError as error:
         raise ModelError("E101", f"cannot read `{path}`: {error.strerror}") from error
-
-
-def _is_torch(path: Path, magic: bytes) -> bool:
-    return path.suffix in (".pth", ".pt") or (path.suffix == ".ckpt" and magic.startswith(_ZIP))
+    kind = kind_of(path)
+    if kind in _READ:
+        return kind
+    if kind in _ADVICE:
+        raise ModelError(
+            "E101", f"expected a checkpoint, got {TITLES[kind]}", place=str(path), hint=_ADVICE[kind]
+        )
+    if path.suffix not in READABLE:
+        raise UsageError("E001", f"expected a checkpoint ({', '.join(READABLE)}), got `{path}`")
+    return _BY_SUFFIX.get(path.suffix, path.suffix.removeprefix("."))
 
 
 def write_checkpoint(

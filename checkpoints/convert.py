@@ -20,11 +20,11 @@ from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
 from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried
 from .packed import packed_again, taken_apart
 from .pairs import inverted, read_pairs
-from .prefixes import peeled
+from .prefixes import aligned
 from .unmapped import spelled_map, unwrapped
 
-MapMaker = Callable[[dict[str, TensorData], list[str]], Map]
-"""Makes the map of a checkpoint's weights, and adds notes."""
+MapMaker = Callable[[dict[str, TensorData], list[str]], tuple[Map, dict[str, TensorData]]]
+"""Makes the map of a checkpoint's weights and gives them the names that it has, and adds notes."""
 
 _LISTED = 20
 _FILLED, _FILLED_RATIO = 1 << 28, 16
@@ -57,6 +57,7 @@ def convert_checkpoint(
     reverse: bool | None = None,
     force: bool = False,
     max_shard_size: int | str | None = None,
+    part: str | None = None,
 ) -> Converted:
     """Convert a checkpoint, one tensor in memory at a time; no net is built.
 
@@ -74,6 +75,7 @@ def convert_checkpoint(
         reverse: whether to go from the map's target to its source; None: the side whose names `source` has.
         force: whether `target` may be replaced.
         max_shard_size: most bytes of a file of a folder; see `write_checkpoint`.
+        part: which of several sets of tensors in `source` is read; see `read_checkpoint`.
 
     Raises:
         ModelError: E801 listing every name that has no counterpart on either side, with near matches, and
@@ -84,12 +86,11 @@ def convert_checkpoint(
     if max_shard_size is not None:
         parse_size(max_shard_size)
         is_folder(Path(target), max_shard_size)
-    given, state = read_training(source, notes)
-    raw = list(given)
+    given, state = read_training(source, notes, part)
+    raw = {id(data): name for name, data in given.items()}
     pairs = None if map_ is None or callable(map_) else read_pairs(map_)
     if callable(map_):
-        mapping, back = map_(given, notes), False
-        given = peeled(given, mapping.names.__contains__, notes)
+        (mapping, given), back = map_(given, notes), False
     elif map_ is None or pairs is not None:
         if reverse is not None:
             raise UsageError("E001", "expected a renames.json with --forward or --reverse: names tell here")
@@ -101,12 +102,12 @@ def convert_checkpoint(
         mapping, back = replace(mapping, joins=joins), False
     else:
         mapping = read_map(map_)
-        given = peeled(given, mapping.names.__contains__, notes)
+        given = aligned(given, mapping.shapes, notes)
         parts = taken_apart([*mapping.packed[0], *mapping.packed[1]], given)
         back = _is_reverse(mapping, parts, Path(source)) if reverse is None else reverse
     if state is not None:
-        peeled_names = dict(zip(raw, given, strict=True))
-        state.slots = {peeled_names[name]: terms for name, terms in state.slots.items()}
+        names = {raw[id(data)]: name for name, data in given.items()}
+        state.slots = {names[name]: terms for name, terms in state.slots.items() if name in names}
     mine, theirs = mapping.packed[::-1] if back else mapping.packed
     given = taken_apart(mine, given)
     joins = [join.turned() for join in mapping.joins] if back else mapping.joins

@@ -92,7 +92,12 @@ class Diff:
         }
 
 
-def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | None = None) -> Diff:
+def diff_checkpoints(
+    first: Path | str,
+    second: Path | str,
+    map_: Path | str | None = None,
+    part: str | None = None,
+) -> Diff:
     """Compare two checkpoints of any kind, one pair of tensors in memory at a time.
 
     Args:
@@ -101,13 +106,14 @@ def diff_checkpoints(first: Path | str, second: Path | str, map_: Path | str | N
         map_: a ``renames.json`` whose two sides these are, or an object of pairs of paths, in either order;
             what it does not carry over is noted and no difference. Without it names are paired whatever the
             framework's spelling.
+        part: which of several sets of tensors is read, in the files that have it; see `read_checkpoint`.
 
     Raises:
         ModelError: when a file cannot be read.
         UsageError: when a suffix is none of a checkpoint.
     """
     notes: list[str] = []
-    sides = lay_side_by_side(first, second, map_, notes)
+    sides = lay_side_by_side(first, second, map_, notes, part)
     a, b, pairs, excused, taken_in = sides.a, sides.b, sides.pairs, sides.excused, sides.taken_in
     rows = [compared(*pair) for pair in pairs]
     seen_a, seen_b = {pair.name for pair in pairs}, {pair.other for pair in pairs}

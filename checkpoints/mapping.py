@@ -58,6 +58,11 @@ class Map:
         joins = (*self.joins, *self.packed[0], *self.packed[1])
         return frozenset([*rows, *(n for join in joins for n in (*join.source, *join.target))])
 
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...] | None]:
+        """All names of tensors, of both sides, with no word on their shapes."""
+        return dict.fromkeys(sorted(self.names))
+
     def constants(self, given: Iterable[str]) -> set[str]:
         """Which names of the target's tensors are of constants: an ONNX graph holds more than parameters."""
         return set(given) - {row.target for row in self.rows} if self.target == "onnx" else set()

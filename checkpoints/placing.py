@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..ir import Graph, Parameter, TensorData
-from .prefixes import peeled
+from .prefixes import aligned
 from .slots import is_global, slot_in
 from .spelling import COUNTER, plain_name, plain_shape
 
@@ -118,9 +118,9 @@ def place(net: Graph, given: Mapping[str, TensorData]) -> Placement:
         given: the file's tensors by name.
     """
     members = _members(net)
-    known = {n for m in members for path in (*m.paths, m.declared) for n in (path, plain_name(path))}
+    known = {path: m.data.shape for m in members for path in (*m.paths, m.declared)}
     done = Placement(members)
-    done.given = found = peeled(given, lambda name: name in known or plain_name(name) in known, done.notes)
+    done.given = found = aligned(given, known, done.notes)
     names = _Names(members)
     slots = {
         name: slot for name in found if not names.has(name) and (slot := slot_in(name, found)) is not None

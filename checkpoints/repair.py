@@ -198,22 +198,25 @@ class Repaired:
         return self.fit.placement.whole
 
 
-def fit_checkpoint(net: Graph, source: Path | str) -> Fit:
+def fit_checkpoint(net: Graph, source: Path | str, part: str | None = None) -> Fit:
     """Say how a checkpoint fits a net.
 
     Args:
         net: the static part of the net.
         source: the checkpoint.
+        part: which of several sets of tensors in it is read; see `read_checkpoint`.
     """
     notes: list[str] = []
-    placement = place(net, read_checkpoint(source, notes))
+    placement = place(net, read_checkpoint(source, notes, part))
     placement.notes[:0] = notes
     reference = net.origin.reference
     return Fit(placement, Path(source), reference if ":" in reference else "", _folded(placement))
 
 
 @system_errors_told()
-def repair_checkpoint(net: Graph, source: Path | str, target: Path | str, *, force: bool = False) -> Repaired:
+def repair_checkpoint(
+    net: Graph, source: Path | str, target: Path | str, *, force: bool = False, part: str | None = None
+) -> Repaired:
     """Write a checkpoint in which every tensor has the name of the parameter that it belongs to.
 
     What was lost when it was saved is not in it: nothing is filled in.
@@ -223,12 +226,13 @@ def repair_checkpoint(net: Graph, source: Path | str, target: Path | str, *, for
         source: the checkpoint.
         target: the checkpoint to write; the suffix says what kind.
         force: whether `target` may be replaced.
+        part: which of several sets of tensors in `source` is read; see `read_checkpoint`.
 
     Raises:
         ModelError: E801 when no tensor belongs to the net; E101 when the file cannot be read.
         UsageError: when the suffixes are not those of checkpoints, or `target` exists.
     """
-    fit = fit_checkpoint(net, source)
+    fit = fit_checkpoint(net, source, part)
     placement = fit.placement
     if not placement.placed:
         raise ModelError(

@@ -12,6 +12,9 @@ from ..ir import ModelError, TensorData, read_json, require_name
 
 _SUFFIX = ".index.json"
 
+_KNOWN = ("model.safetensors", "pytorch_model.bin")
+"""Files that hold the weights in Hugging Face's folders, beside others of a trainer or in other formats."""
+
 
 def find_checkpoint(folder: Path, suffixes: Sequence[str]) -> Path:
     """Return the checkpoint of a folder: the index of its shards, or the one file that it has.
@@ -23,9 +26,8 @@ def find_checkpoint(folder: Path, suffixes: Sequence[str]) -> Path:
     Raises:
         ModelError: when there is none, or there are several.
     """
-    found = indexes_in(folder) or [
-        p for p in sorted(folder.iterdir()) if p.suffix in suffixes and p.is_file()
-    ]
+    found = indexes_in(folder) or [folder / name for name in _KNOWN if (folder / name).is_file()][:1]
+    found = found or [p for p in sorted(folder.iterdir()) if p.suffix in suffixes and p.is_file()]
     if len(found) != 1:
         count = len(found) or "none"
         what = "one index of shards in the folder, such as `model.safetensors.index.json`"

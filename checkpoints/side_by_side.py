@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backends.renames import Rename, computed
-from ..ir import TensorData
+from ..ir import ModelError, TensorData
 from . import read_checkpoint
 from .joins import Join, read_fused, take_joined
 from .mapping import Map, applied, read_map
 from .packed import taken_apart
 from .pairs import read_pairs
-from .prefixes import peeled
+from .prefixes import aligned
 from .slots import optimizer_names
 from .spelling import COUNTER
 from .unmapped import framework_of, layout, pair_names
@@ -43,7 +43,11 @@ class Sides:
 
 
 def lay_side_by_side(
-    first: Path | str, second: Path | str, map_: Path | str | None, notes: list[str]
+    first: Path | str,
+    second: Path | str,
+    map_: Path | str | None,
+    notes: list[str],
+    part: str | None = None,
 ) -> Sides:
     """Read two checkpoints and pair their tensors.
 
@@ -52,8 +56,9 @@ def lay_side_by_side(
         second: another.
         map_: a ``renames.json`` whose two sides these are, or an object of pairs of paths, in either order.
         notes: gets what was left out of names or laid out otherwise.
+        part: which of several sets of tensors is read, in the files that have it; see `read_checkpoint`.
     """
-    a, b = read_checkpoint(first, notes), read_checkpoint(second, notes)
+    a, b = _read((first, second), part, notes)
     slots = [optimizer_names(side) for side in (a, b)]
     if bool(slots[0]) != bool(slots[1]):
         of = first if slots[0] else second
@@ -62,7 +67,7 @@ def lay_side_by_side(
     stated = None if map_ is None else read_pairs(map_)
     if map_ is not None and stated is None:
         mapping = read_map(map_)
-        a, b = (peeled(side, mapping.names.__contains__, notes) for side in (a, b))
+        a, b = (aligned(side, mapping.shapes, notes) for side in (a, b))
         vectors = [*mapping.packed[0], *mapping.packed[1]]
         a, b = (taken_apart(_fitting(vectors, side, notes), side) for side in (a, b))
         pairs, excused = _paired(mapping, a, b)
@@ -84,6 +89,32 @@ def lay_side_by_side(
     lone = [set[str]() if all(counters) else some for some in counters]
     pairs = _laid_side_by_side(a, b, found, apart, notes)
     return Sides(a, b, pairs, (lone[0] | without, lone[1]))
+
+
+def _read(
+    files: tuple[Path | str, Path | str], part: str | None, notes: list[str]
+) -> list[dict[str, TensorData]]:
+    """The tensors of two checkpoints, of a part where a file has it.
+
+    Raises:
+        ModelError: where neither has the part.
+    """
+    found: list[dict[str, TensorData] | None] = []
+    error: ModelError | None = None
+    for file in files:
+        try:
+            found.append(read_checkpoint(file, notes, part))
+        except ModelError as none_there:
+            if part is None or none_there.code != "E801":
+                raise
+            error = none_there
+            found.append(None)
+    if error is not None and not any(side is not None for side in found):
+        raise error
+    return [
+        read_checkpoint(file, notes) if side is None else side
+        for file, side in zip(files, found, strict=True)
+    ]
 
 
 def _fitting(joins: Iterable[Join], given: Mapping[str, TensorData], notes: list[str]) -> list[Join]:

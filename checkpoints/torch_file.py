@@ -21,13 +21,14 @@ from ..frontends.torch_module.export.tensors import array_of
 from ..ir import BackendError, ModelError, TensorData, require_file, require_name
 from ..ir.types import DTYPES
 from .optimizer_state import OptimizerState, of_torch
+from .parts import part_of
 from .torch_records import TorchRecords, find_records
 
 if TYPE_CHECKING:
     import torch
 
-_WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "module", "net")
-"""Keys under which training scripts keep the state beside other things."""
+_WRAPPERS = ("state_dict", "model_state_dict", "model", "model_state", "module", "net", "params")
+"""Keys under which training scripts keep the state beside other things, the first that a file has."""
 
 _OPTIMIZERS = ("optimizer", "optimizer_state_dict", "optim", "optimizer_state", "optimizer_states")
 """Keys under which they keep `optimizer.state_dict()`; Lightning a list of them."""
@@ -55,17 +56,24 @@ _NAMED = re.compile(r"\b(?:GLOBAL|global:) (?:GLOBAL )?([\w.]+)")
 _ADVICE = ("Do it only if you got the file from a trusted source.", "WeightsUnpickler error:")
 """Ends of torch's advice to let a file run, or to tell torch of it; what is wrong comes behind them."""
 
+_SHOWN = 8
+
 _ALIGNMENT = 64  # torch's own, so that storages can be mapped
 
 
 class TorchFile:
     """A file of ``torch.save``; its tensors stay in it where the format allows it, and nothing is executed.
 
+    Args:
+        path: the file.
+        part: which of several states in it is read: a key, or keys with dots between; or what the names of
+            its tensors begin with.
+
     Raises:
         ModelError: when the file is missing or malformed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, part: str | None = None) -> None:
         try:
             importlib.import_module("torch")
         except ImportError as error:
@@ -74,7 +82,8 @@ class TorchFile:
             ) from error
         require_file(path)
         records = find_records(path)
-        self.path, self._content = path, _loaded(path, "cpu" if records is None else "meta")
+        self.path, self._part = path, part
+        self._content = _loaded(path, "cpu" if records is None else "meta")
         self._records = None if records is None else TorchRecords(path, records)
 
     def tensors(self, notes: list[str]) -> dict[str, TensorData]:
@@ -86,8 +95,9 @@ class TorchFile:
         Raises:
             ModelError: when the file holds anything but tensors by name.
         """
-        state = _state(self._content, self.path, notes)
-        return {name: self._handle(name, tensor) for name, tensor in state.items()}
+        state, rest = _state(self._content, self.path, self._part, notes)
+        found = {name: self._handle(name, tensor) for name, tensor in state.items()}
+        return part_of(found, rest, self.path)
 
     def optimizer(self, tensors: Mapping[str, TensorData]) -> OptimizerState | None:
         """What an optimizer keeps of the file's tensors; None where there is none."""
@@ -172,25 +182,47 @@ def _bounded() -> Iterator[None]:
             allowed["builtins.bytearray"] = taken
 
 
-def _state(content: object, path: Path, notes: list[str]) -> Mapping[str, torch.Tensor]:
-    import torch
-
+def _state(
+    content: object, path: Path, part: str | None, notes: list[str]
+) -> tuple[Mapping[str, torch.Tensor], str | None]:
+    """(the state of a training checkpoint, what names of a part in it begin with)."""
     steps: list[str] = []
-    while isinstance(content, Mapping) and not all(isinstance(v, torch.Tensor) for v in content.values()):
-        key = next((k for k in _WRAPPERS if isinstance(content.get(k), Mapping)), None)
+    if part is not None:
+        content, steps, part = _below(content, part)
+    while isinstance(content, Mapping) and not _is_flat(content):
+        states = [k for k, v in content.items() if isinstance(k, str) and _has_state(v)]
+        key = next((k for k in _WRAPPERS if k in states), None)
         if key is None:  # a name that nobody else gives it, where nothing else can be meant
-            found = [k for k, v in content.items() if isinstance(k, str) and _is_state(v)]
-            if len(found) != 1:
+            if len(states) > 1 and part is not None:
+                listed = ", ".join(f"`{k}`" for k in states[:_SHOWN])
+                raise ModelError(
+                    "E801",
+                    f"expected tensors under `{part}`, got none",
+                    place=str(path),
+                    hint=f"the file has {listed}",
+                )
+            if len(states) > 1:
+                raise ModelError(
+                    "E101",
+                    f"expected tensors by name, got {len(states)} sets of them: "
+                    + ", ".join(f"`{k}`" for k in states[:_SHOWN]),
+                    place=str(path),
+                    hint=f"say which with --part, such as --part {states[0]}",
+                )
+            if not states:
                 break
-            key = found[0]
+            key = states[0]
+        others = [k for k in states if k != key and k not in _OPTIMIZERS]
+        if others:
+            listed = ", ".join(f"`{'.'.join([*steps, k])}`" for k in others[:_SHOWN])
+            notes.append(f"`{path.name}` has other tensors under {listed}, which --part reads")
         steps.append(key)
         content = content[key]
     if not isinstance(content, Mapping):
-        raise ModelError(
-            "E101", f"expected tensors by name, got a `{type(content).__name__}`", place=str(path)
-        )
+        what = type(content).__name__
+        raise ModelError("E101", f"expected tensors by name, got a `{what}`", place=str(path))
     for name, value in content.items():
-        if not isinstance(name, str) or not isinstance(value, torch.Tensor):
+        if not isinstance(name, str) or not _is_tensor(value):
             raise ModelError(
                 "E101",
                 f"expected tensors by name, got a `{type(value).__name__}` under {name!r}",
@@ -199,16 +231,46 @@ def _state(content: object, path: Path, notes: list[str]) -> Mapping[str, torch.
             )
     if steps:
         notes.append(f"`{path.name}`: read what is under {' -> '.join(f'`{s}`' for s in steps)}")
-    return content
+    return content, part
+
+
+def _below(content: object, part: str) -> tuple[object, list[str], str | None]:
+    """(what lies under a part, the keys that lead there, what is left of the part)."""
+    steps: list[str] = []
+    rest = part
+    while rest and isinstance(content, Mapping):
+        keys = [k for k in content if isinstance(k, str) and f"{rest}.".startswith(f"{k}.")]
+        keys = [k for k in keys if isinstance(content[k], Mapping)]
+        if not keys:
+            break
+        key = max(keys, key=len)
+        content, rest = content[key], rest[len(key) + 1 :]
+        steps.append(key)
+    return content, steps, rest or None
+
+
+def _is_flat(content: Mapping[object, object]) -> bool:
+    return all(map(_is_tensor, content.values()))
+
+
+def _is_tensor(value: object) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def _has_state(value: object, depth: int = 3) -> bool:
+    """Whether tensors by name lie in a value, or in a dictionary of it."""
+    if not isinstance(value, Mapping) or depth == 0:
+        return False
+    return _is_state(value) or any(_has_state(v, depth - 1) for k, v in value.items() if isinstance(k, str))
 
 
 def _is_state(value: object) -> bool:
-    import torch
-
     return (
         isinstance(value, Mapping)
         and len(value) > 0
-        and all(isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in value.items())
+        and all(isinstance(k, str) and _is_tensor(v) for k, v in value.items())
     )
 
 

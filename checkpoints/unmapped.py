@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 from ..backends.renames import Rename
 from ..ir import ModelError, TensorData
+from ..ir.outside.file_kinds import kind_of
 from .mapping import Map
 from .packed import is_vector
 from .pairs import Renaming, inverted
-from .prefixes import peeled, without_any
+from .prefixes import align, without_prefix
 from .spelling import COUNTER, dotted, gluon_role, plain_name, plain_shape, universal_name
 
 _LISTED = 10
 _FORMATS = {".pth": "torch", ".pt": "torch", ".params": "mxnet", ".ckpt": "mindspore"}
+_KINDS = {"torch": "torch", "params": "mxnet"}
 _TERMS = {
     "mindspore": {
         "weight": "gamma",
@@ -104,10 +106,13 @@ def framework_of(path: Path, names: Iterable[str]) -> str:
     """Whose spelling a file has: by its suffix, or where several frameworks write it by its names."""
     if path.suffix in (".pth", ".pt", ".params"):
         return _FORMATS[path.suffix]
+    kind = kind_of(path)
+    if kind in _KINDS:
+        return _KINDS[kind]
     last = {re.split(r"[._]", name)[-1] if "." not in name else name.rpartition(".")[2] for name in names}
     if last & {COUNTER, "running_mean"}:
         return "torch"
-    if path.suffix == ".ckpt" or last & set(_OWN):
+    if path.suffix == ".ckpt" or kind == "ckpt" or last & set(_OWN):
         return "mindspore"
     return "torch"
 
@@ -192,7 +197,7 @@ def _respelled(name: str, layers: _Layers, framework: str, problems: list[str]) 
 def unwrapped(given: dict[str, TensorData], pairs: Iterable[str], notes: list[str]) -> dict[str, TensorData]:
     """A checkpoint without what wrappers put before every name, as far as the names of a map or that tell."""
     heads = {path.partition(".")[0] for path in pairs}
-    found = peeled(given, lambda name: name.partition(".")[0] in heads, notes)
+    found = without_prefix(given, lambda name: name.partition(".")[0] in heads, notes)
     for prefix in ("module.", "_orig_mod.", "module."):
         if found and not heads and all(name.startswith(prefix) for name in found):
             found = {name.removeprefix(prefix): data for name, data in found.items()}
@@ -213,9 +218,9 @@ def pair_names(
     if pairs:
         a, b = (unwrapped(side, [*pairs, *inverted(pairs)], notes) for side in (a, b))
     renaming = _turned(a, pairs, "the first")
-    b = peeled(b, _is_among(renaming(name) or "" for name in a), notes)
+    b = _towards(b, {renaming(name) or "": data for name, data in a.items()}, notes)
     if not pairs:
-        a = peeled(a, _is_among(b), notes)
+        a = _towards(a, b, notes)
     others: dict[str, list[str]] = {}
     for name in b:
         others.setdefault(universal_name(name), []).append(name)
@@ -237,10 +242,18 @@ def pair_names(
     return a, b, found, without
 
 
-def _is_among(names: Iterable[str]) -> Callable[[str], bool]:
-    """A predicate: whether a name is among these, whatever the spelling and what wrappers put before them."""
-    known = {universal_name(each) for name in names for each in (name, without_any(name))}
-    return lambda name: universal_name(name) in known
+def _towards(
+    side: dict[str, TensorData], other: Mapping[str, TensorData], notes: list[str]
+) -> dict[str, TensorData]:
+    """A checkpoint without the parts of names that the other one lacks; several that fit alike are a note."""
+    shapes = [{name: data.shape for name, data in each.items()} for each in (side, other)]
+    found = align(*shapes)
+    notes += found.notes
+    if found.rivals:
+        notes.append(
+            f"names under {' and '.join(found.rivals)} fit the other side alike, so none was left out"
+        )
+    return found.applied(side)
 
 
 def layout(

@@ -21,8 +21,18 @@ from .printing import doing, echo, print_json, print_verdict, report_errors
     help="The renames.json beside the rewritten model, what verify --write-map wrote, or pairs of paths.",
 )
 @click.option(
+    "--part",
+    metavar="NAME",
+    help="Which of several sets of tensors SOURCE holds is read: a key (ema), or what names begin with.",
+)
+@click.option(
     "--like",
     help="A MODEL that TARGET is to fit: SOURCE's tensors are paired with its parameters. RUNS ITS CODE.",
+)
+@click.option(
+    "--by-order",
+    is_flag=True,
+    help="With --like: pair tensors of one shape that no name tells apart in the order of file and net.",
 )
 @click.option(
     "--forward/--reverse",
@@ -43,7 +53,9 @@ def convert_checkpoint(
     source: Path,
     target: Path,
     map_: Path | None,
+    part: str | None,
     like: str | None,
+    by_order: bool,
     forward: bool | None,
     max_shard_size: str | None,
     force: bool,
@@ -67,6 +79,8 @@ def convert_checkpoint(
                 target,
                 map_,
                 like=like,
+                by_order=by_order,
+                part=part,
                 reverse=None if forward is None else not forward,
                 max_shard_size=max_shard_size,
                 force=force,
@@ -93,6 +107,9 @@ def convert_checkpoint(
     "-o", "--output", "target", type=click.Path(path_type=Path), required=True, help="The new file."
 )
 @click.option(
+    "--part", metavar="NAME", help="Which of several sets of tensors SOURCE holds is read, e.g. ema."
+)
+@click.option(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Constructor argument of MODEL."
 )
 @click.option("--force", is_flag=True, help="Replace the output.")
@@ -103,6 +120,7 @@ def repair_checkpoint(
     model: str,
     source: Path,
     target: Path,
+    part: str | None,
     arguments: tuple[str, ...],
     force: bool,
     as_json: bool,
@@ -119,7 +137,7 @@ def repair_checkpoint(
     with report_errors(ctx):
         with doing(f"repairing {source}"):
             options = constructor_arguments(arguments)
-            done = api.repair_checkpoint(model, source, target, force=force, arguments=options)
+            done = api.repair_checkpoint(model, source, target, force=force, part=part, arguments=options)
         if as_json:
             print_json({"file": str(done.path), "tensors": done.tensors, **done.fit.to_json()})
         else:

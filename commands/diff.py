@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="A renames.json whose two sides these are, or pairs of paths.",
 )
+@click.option("--part", metavar="NAME", help="Which of several sets of tensors is read, where a file has it.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
-def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json: bool) -> None:
+def diff(
+    ctx: click.Context, first: str, second: str, map_: Path | None, part: str | None, as_json: bool
+) -> None:
     """Compare two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx, .mindir), tensor by tensor.
 
     Exit code 1 on any difference. Without --json, tensors that are equal are only counted.
@@ -53,7 +56,7 @@ def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json
             if map_ is not None:
                 raise click.UsageError("--map is for two checkpoints")
             with doing(f"comparing {model} and {file}"):
-                fit = api.fit(model, file)
+                fit = api.fit(model, file, part=part)
             if as_json:
                 print_json(fit.to_json())
             else:
@@ -68,7 +71,7 @@ def diff(ctx: click.Context, first: str, second: str, map_: Path | None, as_json
                 _print_runs(runs)
             ctx.exit(0 if runs.equal else 1)
         with doing(f"comparing {first} and {second}"):
-            report = api.diff(first, second, map_)
+            report = api.diff(first, second, map_, part=part)
         if as_json:
             print_json(report.to_json())
         else:

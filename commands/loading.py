@@ -60,6 +60,7 @@ class Loading:
     inputs: tuple[str, ...]
     data: Path | None
     params: Path | None
+    part: str | None
     meta: bool
     arguments: tuple[str, ...]
     constants: tuple[str, ...]
@@ -132,6 +133,7 @@ class Loading:
             load_extension(path)
         return {
             "params": self.params,
+            "part": self.part,
             "meta": self.meta,
             "dynamic_batch": not self.no_dynamic_batch,
             "dynamic": self.axes(),
@@ -193,6 +195,12 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.Path(path_type=Path),
                 help="Parameter file: MXNet's, if not beside the model, or a checkpoint with all that MODEL "
                 "has, or a folder of shards with their index.",
+            ),
+            click.option(
+                "--part",
+                metavar="NAME",
+                help="Which of several sets of tensors in --params is read: a key of the file (ema), or what "
+                "names begin with.",
             ),
             click.option(
                 "--meta",

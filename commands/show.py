@@ -99,7 +99,11 @@ def show(
             graph = load(model, loading)
         else:
             graph = api.load_tree(
-                model, params=loading.params, arguments=loading.constructor(), trust=loading.trust
+                model,
+                params=loading.params,
+                part=loading.part,
+                arguments=loading.constructor(),
+                trust=loading.trust,
             )
             echo("without --input the table has no shapes and no calls", err=True)
         if html is not None:

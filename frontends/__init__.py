@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..ir import Graph, ModelError, UsageError
+from ..ir.outside.file_kinds import TITLES, classes_in, kind_of
 from .inputs import Inputs, InputSpec, arrays_of, as_arrays, bounds_of, holds_values, is_nested
 from .options import LoadOptions
 from .python_file import load_object, raised_below
@@ -62,12 +63,8 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
         raise UsageError(
             "E001", f"expected a name in `{model}`", hint=f"name the class or factory: {model}:Net"
         )
-    if Path(model).suffix in {".pth", ".pt", ".bin", ".pkl"}:
-        raise UsageError(
-            "E001",
-            f"`{model}` holds pickled objects, and unpickling a stranger's file can run anything",
-            hint="name the model as file.py:Name, or save it with torch.export.save as x.pt2",
-        )
+    if Path(model).is_file():
+        _refuse_file(model)
     raise UsageError(
         "E001",
         f"expected a model, got `{model}`",
@@ -75,11 +72,55 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
     )
 
 
+_RENAMED = {"exported": ".pt2", "onnx": ".onnx", "mindir": ".mindir"}
+"""Kind of a file that is a model -> how its name has to end."""
+
+
+def _refuse_file(model: str) -> None:
+    """Say what a file is that is named as a model, and what to name in its place.
+
+    Raises:
+        UsageError: for a file of a kind that is known.
+    """
+    kind = kind_of(Path(model))
+    classes = classes_in(Path(model)) if kind == "torch" else []
+    if kind in _RENAMED:
+        raise UsageError(
+            "E001",
+            f"expected a model, got `{model}`, which is {TITLES[kind]} under another name",
+            hint=f"let its name end in {_RENAMED[kind]}",
+        )
+    if kind == "torchscript":
+        raise UsageError(
+            "E001",
+            f"expected a model, got `{model}`, which is {TITLES[kind]}: a program of its own",
+            hint="name its class as file.py:Net, and give its weights with --params NEW: "
+            f"torch.save(torch.jit.load({model!r}).state_dict(), NEW)",
+        )
+    if kind == "pickle" or classes:
+        held = f"a pickled object of `{classes[0]}`" if classes else "a pickled object"
+        raise UsageError(
+            "E001",
+            f"`{model}` holds {held}, and unpickling a stranger's file can run anything",
+            hint="name the class as file.py:Net, and give a file of its state_dict() with --params; or name "
+            "a file.py:function that returns torch.load(FILE, weights_only=False), of a FILE that you trust",
+        )
+    if kind in {"torch", "safetensors", "params", "ckpt"}:
+        raise UsageError(
+            "E001",
+            f"expected a model, got `{model}`, which holds weights without a net",
+            hint=f"name the class as file.py:Net, and give the weights with --params {model}",
+        )
+    if kind in TITLES:
+        raise UsageError("E001", f"expected a model, got `{model}`, which is {TITLES[kind]}", hint=_hint())
+
+
 def _with_values(row: Frontend, model: object, options: LoadOptions, *, own: bool) -> object:
     """A live model with the values of the file that the options name; itself where they name none."""
     if options.params is None or options.values is None:
         return model
-    return row.load_values().with_values(model, options.values(options.params), own=own)
+    given = options.values(options.params, options.noted)
+    return row.load_values().with_values(model, given, own=own, options=options)
 
 
 @contextmanager
@@ -128,6 +169,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
     if not row.nested_inputs:
         arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]
     graph = row.load().read(found, arrays, replace(options, own=found is not model))
+    graph.origin.notes += options.noted
     graph.origin.ranges = _ranges(graph, inputs)
     graph.origin.given = bool(graph.origin.inputs) and (inputs is None or holds_values(inputs))
     return _name(graph, model)
@@ -136,7 +178,9 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
 def read_tree(model: object, options: LoadOptions) -> Graph:
     """The static part of a model: modules, registrations and parameters; nothing is captured or run."""
     framework, found = resolve(model, options)
-    return _name(frontend(framework).load().read_tree(found, options), model)
+    graph = frontend(framework).load().read_tree(found, options)
+    graph.origin.notes += options.noted
+    return _name(graph, model)
 
 
 def _ranges(graph: Graph, inputs: Inputs) -> dict[str, tuple[int, int]]:

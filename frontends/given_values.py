@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir import ModelError, TensorData, near_names
+from .options import LoadOptions
 
 _SHOWN = 5
 
@@ -57,6 +58,23 @@ def fit_values(
         "expected a file with the model's parameters: " + "; ".join([*lines[:_SHOWN], *more]),
         hint="regraft convert-checkpoint gives a file of another framework or with other names the model's",
     )
+
+
+def with_names_of(
+    wanted: Mapping[str, tuple[int, ...] | None],
+    given: Mapping[str, TensorData],
+    options: LoadOptions | None,
+) -> Mapping[str, TensorData]:
+    """A file's tensors by the names that a model wants, as far as options say how names are aligned.
+
+    Args:
+        wanted: name -> shape, None where it is not known.
+        given: the file's tensors.
+        options: get notes of what was left out of names.
+    """
+    if options is None or options.align is None:
+        return given
+    return options.align(given, wanted, options.noted)
 
 
 def _require_one_value(names: Sequence[str], found: Mapping[str, TensorData]) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from ..ir import TensorData
+
+
+Tensors: TypeAlias = "Mapping[str, TensorData]"
+Align: TypeAlias = "Callable[[Tensors, Mapping[str, tuple[int, ...] | None], list[str]], Tensors]"
+"""Gives tensors the names of a model's, whose shapes it gets, and adds notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +22,9 @@ class LoadOptions:
 
     Attributes:
         params: file with the parameters, or None for those of the model, or beside it (MXNet).
-        values: reads the tensors of that file.
+        values: reads the tensors of that file, and adds notes.
+        align: gives tensors the names of a model's, of which it gets the shapes, and adds notes.
+        noted: what was noted of the values.
         meta: whether a torch model is made without values for its parameters, which `params` has.
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
@@ -37,6 +44,8 @@ class LoadOptions:
     trust: bool = False
     keep_prints: bool = False
     own: bool = False
-    values: Callable[[Path], Mapping[str, TensorData]] | None = None
+    values: Callable[[Path, list[str]], Mapping[str, TensorData]] | None = None
+    align: Align | None = None
+    noted: list[str] = field(default_factory=list)
     meta: bool = False
     constants: Mapping[str, object] = field(default_factory=dict)

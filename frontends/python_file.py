@@ -68,7 +68,7 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
         )
     try:
         folder = Path(where).resolve().parent if where.endswith(".py") else Path.cwd()
-        with neighbours_importable(folder), _seeded(), _watched() as keep:
+        with neighbours_importable(folder), _seeded(), _standing_for_main(module), _watched() as keep:
             model = target(**dict(arguments or {}))
             keep(model)
             return model
@@ -124,10 +124,41 @@ def _missing_framework(error: BaseException, reference: str) -> ModelError | Non
 
 
 def _repeated(error: BaseException) -> str:
-    """What to do about what MindSpore says of two Parameters of one name; empty for any other exception."""
+    """What to do about two Parameters of one name in MindSpore, or a class that a pickle lacks."""
     text = str(error)
-    shared = "already exists" in text and "unique name" in text
-    return 'give each Parameter another name: `Parameter(…, name="w1")`' if shared else ""
+    if "already exists" in text and "unique name" in text:
+        return 'give each Parameter another name: `Parameter(…, name="w1")`'
+    pickled = re.search(r"Can't get attribute '(\w+)' on <module '[\w.]*__main__'", text)
+    if pickled is not None:
+        name = pickled[1]
+        return f"the script that pickled it defined `{name}`: define or import `{name}` in this file too"
+    return ""
+
+
+@contextmanager
+def _standing_for_main(module: ModuleType) -> Iterator[None]:
+    """A with block in which names that `__main__` lacks are those of a file, as where the file itself is run.
+
+    A model that a script pickled names its classes as of `__main__`.
+    """
+    main = vars(sys.modules["__main__"])
+    before = main.get("__getattr__")
+
+    def find(name: str) -> object:
+        if name in vars(module) and not name.startswith("__"):
+            return vars(module)[name]
+        if before is not None:
+            return before(name)
+        raise AttributeError(f"module '__main__' has no attribute '{name}'")
+
+    main["__getattr__"] = find
+    try:
+        yield
+    finally:
+        if before is None:
+            main.pop("__getattr__", None)
+        else:
+            main["__getattr__"] = before
 
 
 @contextmanager
@@ -234,7 +265,7 @@ def _import(where: str, reference: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[unique] = module
     try:
-        with neighbours_importable(path.resolve().parent), _registering(path):
+        with neighbours_importable(path.resolve().parent), _standing_for_main(module), _registering(path):
             spec.loader.exec_module(module)
     except Exception as error:  # the file's own code may raise anything; what it made before is there
         raised = raised_in(error, reference)

@@ -17,7 +17,8 @@ import numpy as np
 from ...ir import ModelError, TensorData, numpy_dtype
 from ...ir.outside.memory_limits import data_limit, give_back_memory
 from ...ir.outside.page_cache import forget_part
-from ..given_values import fit_values
+from ..given_values import fit_values, with_names_of
+from ..options import LoadOptions
 from .export.tensors import tensor_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ _COUNTER = "num_batches_tracked"
 """What BatchNorm counts, which older files lack."""
 
 
-def with_values(module: object, given: Mapping[str, TensorData], *, own: bool) -> object:
+def with_values(
+    module: object, given: Mapping[str, TensorData], *, own: bool, options: LoadOptions | None = None
+) -> object:
     """Return a module with a file's values for all its parameters and stored buffers.
 
     Args:
@@ -36,6 +39,7 @@ def with_values(module: object, given: Mapping[str, TensorData], *, own: bool) -
         given: name -> tensor.
         own: whether the module was made for this call, and may be changed; a copy is returned otherwise,
             which shares nothing that is written.
+        options: how the file's names become the module's; as they are without.
 
     Raises:
         ModelError: when the names or shapes do not fit (E801), or a buffer that no file has is on ``meta``.
@@ -48,6 +52,7 @@ def with_values(module: object, given: Mapping[str, TensorData], *, own: bool) -
             "E103", "expected parameters for a module, got them for a program, which has its own"
         )
     state = {n: t for n, t in module.state_dict(keep_vars=True).items() if hasattr(t, "shape")}
+    given = with_names_of({n: None if is_lazy(t) else _shape(t) for n, t in state.items()}, given, options)
     wanted = {n: tuple(given[n].shape) if is_lazy(t) and n in given else _shape(t) for n, t in state.items()}
     groups: dict[int, list[str]] = {}
     for name, tensor in state.items():

@@ -6,6 +6,7 @@ import re
 
 _SWITCHES = {
     "--allow-removal": "allow_removal=True",
+    "--by-order": "by_order=True",
     "--copy-weights": "copy=True",
     "--emit-tests": "emit_tests=True",
     "--force": "force=True",
@@ -29,6 +30,7 @@ _VALUED = {
     "--max-shard-size": "max_shard_size",
     "--oracle": "oracle",
     "--params": "params",
+    "--part": "part",
     "--pass": "passes",
     "--recipe": "recipes",
     "--to": "to",
@@ -37,7 +39,7 @@ _INPUTS = re.compile(r"--input \w[\w.]*=[\w:]+(?: --input \w[\w.]*=[\w:]+)*")
 _CONSTANTS = re.compile(r"--constant [^\s=]+=VALUE(?: --constant [^\s=]+=VALUE)*")
 _FORMAT = re.compile(r"one --input \[NAME=\]SHAPE\[:DTYPE\]")
 _CONSTRUCTOR = re.compile(r"--arg NAME=VALUE")
-_WITH_TEXT = re.compile(r"(--to|--checkpoint-format) ([a-z]+)\b(?! \|)")
+_WITH_TEXT = re.compile(r"(--to|--checkpoint-format|--part) ([a-z][\w.]*)(?! \|)")
 _OPTION = re.compile(r"--[a-z][a-z-]*[a-z]")
 
 

@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 
 from ...checkpoints.joins import Join
+from ...checkpoints.prefixes import align
 from ...checkpoints.spelling import plain_name, plain_shape
 from ...ir import Graph, ModelError
 from .fusing import Fused, Stated, fused_of, groups_of, put_together, stated_groups
@@ -32,7 +33,7 @@ class ParameterPair:
     Attributes:
         source: name in the source.
         target: name in the target.
-        by: why: "map", "name", "neighbours", "order" or "surroundings".
+        by: why: "map", "name", "prefix", "neighbours", "order" or "surroundings".
         shape: in the source.
         target_shape: in the target.
         equal: whether both held the same values when the comparison began; None where that is not compared,
@@ -140,8 +141,19 @@ class _Search:
     def run(self) -> None:
         self._by_map()
         self._by_name()
-        while self._by_neighbours() or self._by_order() or self._by_surroundings():
+        self._by_prefix()
+        rounds = [self._by_neighbours, self._by_order, self._by_surroundings]
+        if (
+            not self.is_called
+        ):  # a file may have sorted its names: what surrounds them tells more than their order
+            rounds.reverse()
+        while any(each() for each in rounds):
             pass
+
+    @property
+    def is_called(self) -> bool:
+        """Whether layers stand in the order of calls, and not in that of a file."""
+        return bool(self.pairing.source.graph.operators())
 
     def _join(self, source: str, target: str, by: str) -> None:
         number = len(self.pairing.layers)
@@ -182,6 +194,23 @@ class _Search:
             other = theirs.get(plain_name(path))
             if other in self.free[1] and self.free[1][other].signature == layer.signature:
                 self._join(path, other, "name")
+
+    def _by_prefix(self) -> None:
+        """The same path behind a part that one net has more: all layers of a net, or none."""
+        shapes = [
+            {
+                path: next((net.parameter(key).data.shape for key in layer.parameters.values()), None)
+                for path, layer in side.items()
+            }
+            for side, net in zip(self.free, (self.pairing.source, self.pairing.target), strict=True)
+        ]
+        found = align(*shapes, insert=True).names
+        theirs = {plain_name(path): path for path in self.free[1]}
+        pairs = [(a, b) for a, new in found.items() if (b := theirs.get(plain_name(new))) is not None]
+        fitting = all(self.free[0][a].signature == self.free[1][b].signature for a, b in pairs)
+        if pairs and fitting and len(pairs) == min(map(len, self.free)):
+            for a, b in pairs:
+                self._join(a, b, "prefix")
 
     def _by_neighbours(self) -> bool:
         """Layers of one shape whose inputs come from, or whose results go to, the same paired layers.
@@ -239,7 +268,8 @@ class _Search:
             theirs = gaps[1].get(between, [])
             shapes = [[layer.signature for layer in layers] for layers in (mine, theirs)]
             if shapes[0] == shapes[1]:
-                self._note_parallel(mine, theirs)
+                if self.is_called:
+                    self._note_parallel(mine, theirs)
                 for source, target in zip(mine, theirs, strict=True):
                     self._join(source.path, target.path, "order")
                 return True

@@ -16,9 +16,10 @@ from ...backends.renames import Rename, packed, read_renames, rename_rows, write
 from ...checkpoints.joins import Fused, Join, take_joined
 from ...checkpoints.mapping import Map
 from ...checkpoints.packed import is_vector, stem_of, taken_apart, vector_of
-from ...checkpoints.prefixes import peeled
-from ...checkpoints.spelling import COUNTER, plain_name
+from ...checkpoints.prefixes import aligned
+from ...checkpoints.spelling import COUNTER, plain_name, universal_name
 from ...ir import Graph, ModelError, Parameter, TensorData, numpy_dtype
+from .by_order import order_refused, pairs_by_order, text_of_pairs
 from .pair_map import PairMap
 from .pairing import Pairing, pair
 
@@ -81,8 +82,10 @@ def map_like(
     pairs: PairMap | None,
     fused: Sequence[Fused | Join],
     notes: list[str],
-) -> Map:
-    """How a checkpoint's tensors become the parameters of a net.
+    *,
+    by_order: bool = False,
+) -> tuple[Map, dict[str, TensorData]]:
+    """How a checkpoint's tensors become the parameters of a net; and the tensors by the names of that map.
 
     Args:
         net: the tree of the net.
@@ -91,15 +94,15 @@ def map_like(
         pairs: what the user says of their names.
         fused: what the user says of modules that one side keeps together, or a map of its tensors.
         notes: gets how they were paired.
+        by_order: whether the order of both sides may pair parameters of one shape.
 
     Raises:
         ModelError: when a parameter of the net has no counterpart of its shape (E801), or nothing tells which
-            it is (E703).
+            it is, or order alone (E703).
     """
     paths = net.parameter_paths()
-    known = {plain_name(p) for held in paths.values() for p in held}
-    given = peeled(given, lambda name: plain_name(name) in known, [])
     shapes = {n: p.data.shape for p in net.parameters() for n in (p.declared, *paths.get(p.key, ()))}
+    aligned_tensors = given = _with_paths(aligned(given, shapes, notes, insert=True), net)
     vectors, zeros = _vectors(given, shapes, notes)
     given = taken_apart(vectors, given) | zeros
     joins = [join for each in fused if isinstance(each, Fused) for join in each.joins(given, shapes)]
@@ -110,6 +113,8 @@ def map_like(
     given = {**alone, **joined}
     laid = _turned(given, net, str(source))
     given |= laid
+    tied = _tied(given, net)
+    given = {name: data for name, data in given.items() if name not in tied}
     pairing = pair(_graph_of(given), net, None if pairs is None else replace(pairs, fused=()))
     found = [p for p in pairing.parameters.values() if not p.fits]
     problems = [
@@ -122,11 +127,15 @@ def map_like(
         head = f"the checkpoint `{source}` does not fit the net:"
         text = "\n".join([head, *problems[:_LISTED], *more])
         raise ModelError("E801", text, place=str(source), hint=_fused_hint(pairing.only_source, lacking))
+    if ordered := pairs_by_order(pairing):
+        if not by_order:
+            raise order_refused(pairing, ordered, str(source))
+        notes.append(f"paired by order alone, as --by-order says: {text_of_pairs(ordered)}")
     by = (p.by for p in pairing.parameters.values())
     notes += [f"paired: {', '.join(f'{n} by {b}' for b, n in Counter(by).items())}", *pairing.notes]
     rows = [
         replace(row, shape=row.shape[::-1], transform="transpose:1,0") if row.source in laid else row
-        for row in _rows(pairing)
+        for row in _rows(pairing, tied)
     ]
     if laid:
         notes.append(f"{len(laid)} matrices of the checkpoint are transposed: `{next(iter(laid))}`, …")
@@ -141,7 +150,30 @@ def map_like(
     ]
     saved = _saved_names(net)
     types = {name: p.data.dtype for p in net.parameters() for name in saved[p.key]}
-    return Map(Path(source), "", net.origin.framework, rows, joins, (vectors, []), types)
+    return Map(Path(source), "", net.origin.framework, rows, joins, (vectors, []), types), aligned_tensors
+
+
+def _with_paths(given: Mapping[str, TensorData], net: Graph) -> dict[str, TensorData]:
+    """A checkpoint whose names have paths, as the net's: a symbol's `conv0_weight` is `conv0.weight`."""
+    if any("." in name for name in given) or not net.origin.has_modules:
+        return dict(given)
+    found = {universal_name(name): data for name, data in given.items()}
+    return found if len(found) == len(given) else dict(given)
+
+
+def _tied(given: Mapping[str, TensorData], net: Graph) -> dict[str, str]:
+    """Further names in a checkpoint of a tensor that the net has once -> the name that is paired."""
+    paths = net.parameter_paths()
+    held: dict[str, list[str]] = {}
+    for name in given:
+        held.setdefault(plain_name(name), []).append(name)
+    found: dict[str, str] = {}
+    for parameter in net.parameters():
+        names = dict.fromkeys(plain_name(n) for n in (*paths.get(parameter.key, ()), parameter.declared))
+        here = [name for each in names for name in held.get(each, ())]
+        if len(here) > 1 and len({given[n].shape for n in here}) == 1:
+            found |= dict.fromkeys(here[1:], here[0])
+    return found
 
 
 def _vectors(
@@ -249,8 +281,13 @@ def _lacking(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]) 
             yield f"  `{name}`: its layer has other parameters besides in the checkpoint than in the net"
 
 
-def _rows(pairing: Pairing) -> list[Rename]:
-    """A row per parameter of the source, and one per counter and further name that only the target has."""
+def _rows(pairing: Pairing, tied: Mapping[str, str] | None = None) -> list[Rename]:
+    """A row per parameter of the source, and one per counter and further name that only the target has.
+
+    Args:
+        pairing: the pairs.
+        tied: further names in the source's checkpoint -> the name that is paired.
+    """
     source, target = pairing.source.graph, pairing.target.graph
     names, taken = _saved_names(target), set[int]()
     targets = {p.key: ("", "identity", p.data.shape) for p in source.parameters()}
@@ -259,7 +296,12 @@ def _rows(pairing: Pairing) -> list[Rename]:
             form = "identity" if p.shape == p.target_shape else "reshape"
             targets[mine] = names[theirs][0], form, p.target_shape
             taken.add(theirs)
+    for mine, theirs in _counters(pairing):
+        targets[mine] = names[theirs][0], "identity", target.parameter(theirs).data.shape
+        taken.add(theirs)
     rows = rename_rows(source, targets)
+    by_name = {row.source: row for row in rows}
+    rows += [replace(by_name[first], source=name, source_path=name) for name, first in (tied or {}).items()]
     further = {names[key][0]: names[key][1:] for key in taken if len(names[key]) > 1}
     rows += [replace(row, target=n) for row in list(rows) for n in further.get(row.target, ())]
     for parameter in target.parameters():
@@ -273,6 +315,18 @@ def _rows(pairing: Pairing) -> list[Rename]:
                 )
             )
     return rows
+
+
+def _counters(pairing: Pairing) -> Iterator[tuple[int, int]]:
+    """Node keys of the counts of batches that both sides keep of layers that are paired."""
+    sides: list[dict[str, int]] = []
+    for net in (pairing.source, pairing.target):
+        held = {name: key for key, name in net.names.items() if _is_counter(name)}
+        sides.append({name.rpartition(".")[0]: key for name, key in held.items()})
+    for layer, key in sides[0].items():
+        other = sides[1].get(pairing.layers.get(layer, layer))
+        if other is not None:
+            yield key, other
 
 
 def _saved_names(graph: Graph) -> dict[int, list[str]]:

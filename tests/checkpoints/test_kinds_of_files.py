@@ -1,0 +1,182 @@
+"""What a file is, its bytes say and not its name; of several sets of tensors in it one is read."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from regraft import load
+from regraft.api import convert_checkpoint, diff, load_tree
+from regraft.checkpoints import read_checkpoint, write_checkpoint
+from regraft.cli import main
+from regraft.ir import ModelError, TensorData, UsageError
+from regraft.ir.outside.file_kinds import kind_of
+
+NET = """
+import torch
+from torch import nn
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.c = nn.Conv2d(3, 4, 3)
+        self.bn = nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        return self.bn(self.c(x))
+
+def whole():
+    return torch.load(__file__.replace("net.py", "whole.pth"), weights_only=False)
+
+if __name__ == "__main__":
+    torch.save(Small(), __file__.replace("net.py", "whole.pth"))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "net.py").write_text(NET)
+    return tmp_path
+
+
+@pytest.fixture
+def state(folder: Path) -> dict[str, torch.Tensor]:
+    state = load_tree(f"{folder / 'net.py'}:Small").origin.model.state_dict()
+    return {n: v + 1 if v.is_floating_point() else torch.tensor(100) for n, v in state.items()}
+
+
+def test_a_checkpoint_is_read_whatever_its_name_is(folder, state):
+    tensors = {n: TensorData.of(v.numpy()) for n, v in state.items()}
+    for kind, suffix in (("torch", "pth"), ("safetensors",) * 2, ("params",) * 2, ("ckpt",) * 2):
+        write_checkpoint(folder / f"a.{suffix}", tensors)
+        for name in ("pytorch_model.bin", "last.tar", "last.ckpt", "other.pth", "odd.weights", "plain"):
+            target = folder / name
+            if kind == "ckpt" and name == "plain":
+                continue
+            target.write_bytes((folder / f"a.{suffix}").read_bytes())
+            assert kind_of(target) == kind
+            found = read_checkpoint(target)
+            assert {n: d.numpy().tolist() for n, d in found.items()} == {
+                n: v.tolist() for n, v in state.items()
+            }
+    torch.save(state, folder / "old.bin", _use_new_zipfile_serialization=False)
+    assert read_checkpoint(folder / "old.bin").keys() == state.keys()
+
+
+def test_what_is_no_checkpoint_is_called_what_it_is(folder):
+    (folder / "a.pth").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    (folder / "b.bin").write_bytes(b"<!DOCTYPE html><html>not found</html>")
+    (folder / "c.ckpt").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(64))
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), folder / "d.pt")
+    with (folder / "e.bin").open("wb") as file:
+        np.savez(file, w=np.ones(2))
+    with tarfile.open(folder / "f.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("x"), io.BytesIO(b""))
+    for name, what in {
+        "a.pth": "a pointer of Git LFS.*git lfs pull",
+        "b.bin": "a web page",
+        "c.ckpt": "HDF5",
+        "d.pt": "TorchScript archive.*torch.jit.load",
+        "e.bin": "numpy.savez",
+        "f.tar": "tar archive.*unpack",
+    }.items():
+        with pytest.raises(ModelError, match=f"(?s)E101 expected a checkpoint, got .*{what}") as error:
+            read_checkpoint(folder / name)
+        assert error.value.hint
+    (folder / "notes.txt").write_text("nothing")
+    with pytest.raises(UsageError, match="E001 expected a checkpoint"):
+        read_checkpoint(folder / "notes.txt")
+
+
+@pytest.mark.parametrize("keys", [(), ("state_dict",), ("model",), ("ckpt", "net"), ("model_state_dict",)])
+def test_a_state_in_a_training_checkpoint_is_given_as_parameters(folder, state, keys):
+    content: dict = {f"module.{n}": v for n, v in state.items()}
+    for key in reversed(keys):
+        content = {"epoch": 3, key: content, "args": None}
+    torch.save(content, folder / "w.tar")
+    graph = load(f"{folder / 'net.py'}:Small", ["1x3x8x8"], params=folder / "w.tar")
+    held = {p.declared: p.data.numpy() for p in graph.parameters()}
+    assert np.array_equal(held["c.weight"], state["c.weight"].numpy())
+    assert any("`module.` before the names of" in note for note in graph.origin.notes)
+    assert any("read what is under" in note for note in graph.origin.notes) is bool(keys)
+
+
+def test_of_several_states_the_usual_one_is_read_and_the_others_are_named(folder, state):
+    ema = {n: v + 1 for n, v in state.items()}
+    source = folder / "a.ckpt"
+    torch.save({"epoch": 1, "ema": {"module": ema, "updates": 4}, "model": state}, source)
+    notes: list[str] = []
+    assert np.array_equal(read_checkpoint(source, notes)["c.bias"].numpy(), state["c.bias"].numpy())
+    assert "`a.ckpt` has other tensors under `ema`, which --part reads" in notes
+    for part in ("ema", "ema.module"):
+        done = convert_checkpoint(source, folder / "b.pth", part=part, force=True)
+        assert torch.equal(torch.load(folder / "b.pth")["c.bias"], ema["c.bias"])
+        assert "`a.ckpt`: read what is under `ema` -> `module`" in done.notes
+        assert diff(source, folder / "b.pth", part=part).equal
+    assert not diff(source, folder / "b.pth").equal
+    file = f"{folder / 'net.py'}:Small"
+    graph = load(file, ["1x3x8x8"], params=source, part="ema")
+    assert np.array_equal(graph.parameters()[0].data.numpy(), ema[graph.parameters()[0].declared].numpy())
+    torch.save({"generator": state, "discriminator": state}, source)
+    with pytest.raises(ModelError, match="got 2 sets of them: `generator`, `discriminator`") as error:
+        read_checkpoint(source)
+    assert error.value.hint == "say which with --part, such as --part generator"
+    with pytest.raises(ModelError, match="expected tensors under `nobody`"):
+        diff(source, source, part="nobody")
+
+
+def test_a_file_of_weights_given_as_the_model_is_called_so(folder, state):
+    torch.save(state, folder / "w.pth")
+    torch.save({"model": state}, folder / "w.bin")
+    write_checkpoint(folder / "w.safetensors", {"w": TensorData.of(np.ones(2, np.float32))})
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), folder / "script.pt")
+    torch.save(torch.nn.Linear(2, 2), folder / "object.pt")
+    program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+    torch.export.save(program, folder / "program.pt2")
+    (folder / "program.pt2").rename(folder / "program.pt")
+    for name, (what, to_do) in {
+        "w.pth": ("holds weights without a net", "file.py:Net, and give the weights with --params"),
+        "w.bin": ("holds weights without a net", "--params"),
+        "w.safetensors": ("holds weights without a net", "--params"),
+        "script.pt": ("a TorchScript archive", "torch.jit.load"),
+        "object.pt": ("a pickled object of `torch.nn.modules.linear.Linear`", "state_dict"),
+        "program.pt": ("a program of torch.export under another name", ".pt2"),
+    }.items():
+        result = CliRunner().invoke(main, ["check", str(folder / name)])
+        assert result.exit_code == 2
+        assert what in result.output
+        assert to_do in result.output.partition("hint: ")[2]
+
+
+def test_a_model_that_the_file_itself_pickled_as_main_is_loaded(folder, state):
+    """As `torch.load` finds it where the file is run; nothing of `__main__` is changed for good."""
+    import __main__
+
+    source = compile(NET, str(folder / "net.py"), "exec")
+    space = {"__name__": "__main__", "__file__": str(folder / "net.py")}
+    saved = dict(vars(__main__))
+    try:
+        vars(__main__).update(space)
+        exec(source, vars(__main__))
+    finally:
+        vars(__main__).clear()
+        vars(__main__).update(saved)
+    graph = load(f"{folder / 'net.py'}:whole", ["1x3x8x8"])
+    assert {"c.weight", "bn.weight"} <= {p.declared for p in graph.parameters()}
+    assert vars(__main__) == saved
+    (folder / "net.py").write_text(NET.replace("class Small", "class Large"))
+    with pytest.raises(ModelError, match=r"E102 .*Can't get attribute 'Small'") as error:
+        load(f"{folder / 'net.py'}:whole", ["1x3x8x8"])
+    assert "define or import `Small`" in error.value.hint
+
+
+def test_a_count_of_batches_keeps_its_value(folder, state):
+    torch.save({f"module.{n}": v for n, v in state.items()}, folder / "a.pth")
+    done = convert_checkpoint(folder / "a.pth", folder / "b.pth", like=f"{folder / 'net.py'}:Small")
+    made = torch.load(folder / "b.pth")
+    assert made["bn.num_batches_tracked"] == 100
+    assert not any("not in the target" in note for note in done.notes)
