@@ -39,7 +39,7 @@ _INPUTS = re.compile(r"--input \w[\w.]*=[\w:]+(?: --input \w[\w.]*=[\w:]+)*")
 _CONSTANTS = re.compile(r"--constant [^\s=]+=VALUE(?: --constant [^\s=]+=VALUE)*")
 _FORMAT = re.compile(r"one --input \[NAME=\]SHAPE\[:DTYPE\]")
 _CONSTRUCTOR = re.compile(r"--arg NAME=VALUE")
-_WITH_TEXT = re.compile(r"(--to|--checkpoint-format|--part) ([a-z][\w.]*)(?! \|)")
+_WITH_TEXT = re.compile(r"(?:(--to|--checkpoint-format) ([a-z]+)\b|(--part) ([\w.]+))(?! \|)")
 _OPTION = re.compile(r"--[a-z][a-z-]*[a-z]")
 
 
@@ -58,8 +58,13 @@ def as_arguments(text: str) -> str:
     text = _CONSTANTS.sub(_constants, text)
     text = _FORMAT.sub("`inputs` with one SHAPE[:DTYPE] or array", text)
     text = _CONSTRUCTOR.sub('arguments={"NAME": VALUE}', text)
-    text = _WITH_TEXT.sub(lambda found: f'{_VALUED[found[1]]}="{found[2]}"', text)
+    text = _WITH_TEXT.sub(_with_text, text)
     return _OPTION.sub(_option, text)
+
+
+def _with_text(found: re.Match[str]) -> str:
+    option, value = (each for each in found.groups() if each is not None)
+    return f'{_VALUED[option]}="{value}"'
 
 
 def _inputs(found: re.Match[str]) -> str:
