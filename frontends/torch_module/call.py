@@ -30,10 +30,12 @@ class Call(call.Call):
 
     Attributes:
         reads: positions of the results that the program reads, where it has several.
+        unsure: axes of the result whose size torch states for the example, and not for every open size.
     """
 
     framework = "torch"
     reads: Set[int]
+    unsure: Set[int]
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class Call(call.Call):
         super().__init__(context.b, operator, arguments, place)
         self.context, self.fakes, self.fake = context, fakes, fake
         self.reads = frozenset()
+        self.unsure = frozenset()
 
     @property
     def first(self) -> Key:
@@ -99,9 +102,15 @@ class Call(call.Call):
 
     @property
     def types(self) -> Sequence[TensorType | None]:
-        """Torch's own types of the results; None for what is no tensor."""
+        """Torch's own types of the results; None for what is no tensor, and for sizes that are unsure."""
         fakes = self.fake if isinstance(self.fake, (list, tuple)) else [self.fake]
-        return [self.context.symbols.type(fake) if hasattr(fake, "dtype") else None for fake in fakes]
+        return [self._type_of(fake) if hasattr(fake, "dtype") else None for fake in fakes]
+
+    def _type_of(self, fake: Any) -> TensorType:
+        stated = self.context.symbols.type(fake)
+        if not self.unsure or stated.shape is None:
+            return stated
+        return stated.with_shape(tuple(None if a in self.unsure else d for a, d in enumerate(stated.shape)))
 
     @property
     def dtype(self) -> str:
@@ -132,6 +141,11 @@ class Call(call.Call):
     def shape_value(self, sizes: Sequence[Size]) -> Value:
         """Return sizes as an int64 vector, computed from values at hand where some are symbolic."""
         return self.context.shape_value(sizes)
+
+    def result_shape_like(self, value: Value) -> Value:
+        """Return the result's shape, which is that of `value`: taken from it where that is not sure."""
+        unsure = None in (self.graph.known_type(value).shape or ())
+        return self.op("Shape", value) if unsure else self.shape_value(self.result_shape)
 
     def size_value(self, size: Size, dtype: str = "int64") -> Value:
         """Return a size as a 0-d value."""

@@ -302,7 +302,11 @@ def _slice_size(dim: Dim, start: Size | None, end: Size | None, step: int | None
         if last.number is not None and last.number < 0:
             last = size + last
         count = last - start
-    return count.dim if step == 1 else ((count + (step - 1)) // step).dim
+    count = count if step == 1 else (count + (step - 1)) // step
+    number = count.number
+    if number is None or isinstance(dim, int) or (number == 1 and first in (0, -1)):
+        return count.dim
+    return 0 if number <= 0 and start.number is not None else None  # a shorter axis has fewer
 
 
 def _concat(use: _Use) -> Any:

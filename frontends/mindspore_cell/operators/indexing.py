@@ -58,6 +58,40 @@ def scatter_slices(call: Call) -> Value:
     return call.op("ScatterND", x, at, updates, reduction=_SCATTERED[call.operator])
 
 
+@TABLE.op("TensorCopySlices")
+def write_range(call: Call) -> Value:
+    """A range of leading axes replaced; an empty one leaves everything as it is."""
+    x, part, bounds = call.value(0), call.value(1), list(zip(call.ints(2), call.ints(3), strict=True))
+    if any(step != 1 for step in call.ints(4)):
+        raise call.unsupported(f"expected steps of 1, got {call.ints(4)}")
+    shape = call.shape(x)
+    written: list[tuple[int, range]] = []
+    for axis, (start, end) in enumerate(bounds):
+        size = shape[axis]
+        if not isinstance(size, int):
+            raise call.depends_on_batch()
+        places = range(*slice(start, end).indices(size))
+        if not places:
+            return x
+        if len(places) < size:
+            written.append((axis, places))
+    inside = [x]
+    for axis, places in written:
+        inside.append(_cut(call, inside[-1], axis, places.start, places.stop))
+    for (axis, places), whole in zip(written[::-1], inside[-2::-1], strict=True):
+        parts = [part]
+        if places.start:
+            parts.insert(0, _cut(call, whole, axis, 0, places.start))
+        if places.stop < shape[axis]:
+            parts.append(_cut(call, whole, axis, places.stop, shape[axis]))
+        part = call.op("Concat", *parts, axis=axis)
+    return part
+
+
+def _cut(call: Call, x: Value, axis: int, start: int, end: int) -> Value:
+    return call.op("Slice", x, *(call.constant([n]) for n in (start, end, axis)))
+
+
 @TABLE.op("ScatterNd")
 def scatter_into_zeros(call: Call) -> Value:
     """Updates at places of zeros; those of one place are added."""

@@ -35,7 +35,9 @@ def _filled(call: Call, value: object) -> Value:
     shape = call.result_shape
     if not shape:
         return number
-    return call.op("Expand", number, call.shape_value(shape))
+    like = call.arg("self") if "self" in call and "size" not in call else None
+    wanted = call.result_shape_like(like) if isinstance(like, Value) else call.shape_value(shape)
+    return call.op("Expand", number, wanted)
 
 
 @TABLE.op("aten.zeros.default", "aten.zeros_like.default", "aten.new_zeros.default")
@@ -87,11 +89,11 @@ def zero(call: Call) -> Value:
 @TABLE.op("aten.copy.default")
 def copy(call: Call) -> Value:
     """Another tensor's values in place of these."""
-    call.ignore("self", "non_blocking")
-    source = call.cast(call.value("src"), call.dtype)
+    call.ignore("non_blocking")
+    source, of = call.cast(call.value("src"), call.dtype), call.value("self")
     if call.shape("src") == call.result_shape:
         return source
-    return call.op("Expand", source, call.shape_value(call.result_shape))
+    return call.op("Expand", source, call.result_shape_like(of))
 
 
 @TABLE.op("aten.arange.default", "aten.arange.start", "aten.arange.start_step")

@@ -42,6 +42,8 @@ def slice_(call: Call) -> Value:
     whole = isinstance(end, int) and (end == _END or (isinstance(size, int) and end >= size))
     if step == 1 and isinstance(start, int) and start == 0 and (whole or end == size):
         return x
+    if not isinstance(size, int) and isinstance(call.result_shape[axis], int):
+        call.unsure = frozenset([axis])  # torch.export takes the axis to be as long as in the example
     bounds = (call.shape_value([v]) for v in (start, end))
     return call.op("Slice", x, *bounds, call.constant([axis]), call.constant([step]))
 
@@ -250,23 +252,39 @@ def slice_scatter(call: Call) -> Value:
 def replaced(
     call: Call, x: Value, part: Value, axis: int, start: Size | None, end: Size | None, step: int = 1
 ) -> Value:
-    """`x` with a range of an axis replaced by `part`; negative bounds count from the end."""
+    """`x` with a range of an axis replaced by `part`; negative bounds count from the end.
+
+    A range whose start is past its end is empty, at some sizes or at all: `x` stays there as it is.
+    """
     size = call.shape("self")[axis]
     start, end = 0 if start is None else start, _END if end is None else end
     if isinstance(size, int):
         start, end = _inside(start, size), _inside(end, size)
+        if isinstance(start, int) and isinstance(end, int) and start >= end:
+            return x
     if step != 1:
-        first, last = _static(call, start, end)
-        return _strided(call, x, part, axis, range(first, last, step))
-    along = call.constant([axis])
+        return _strided(call, x, part, axis, start, end, step)
     parts = [part]
     if start != 0:
-        head = (call.shape_value([bound]) for bound in (0, start))
-        parts.insert(0, call.op("Slice", x, *head, along))
+        parts.insert(0, _cut(call, x, axis, 0, start))
     if end not in (_END, size):
-        tail = (call.shape_value([bound]) for bound in (end, _END))
-        parts.append(call.op("Slice", x, *tail, along))
+        parts.append(_behind(call, x, parts, axis, start, end))
     return parts[0] if len(parts) == 1 else call.op("Concat", *parts, axis=axis)
+
+
+def _behind(call: Call, x: Value, parts: list[Value], axis: int, start: Size, end: Size) -> Value:
+    """What a range leaves of an axis behind it: from its end on, or from its start where that is later."""
+    if isinstance(start, int) and isinstance(end, int) and (start < 0) == (end < 0):
+        return _cut(call, x, axis, max(start, end), _END)
+    # which is later depends on the size; MindSpore cannot slice an empty slice, so the parts are counted
+    lengths = [call.op("Shape", part, start=axis, end=axis + 1) for part in parts]
+    before = lengths[0] if len(lengths) == 1 else call.op("Add", *lengths)
+    return call.op("Slice", x, before, call.constant([_END]), call.constant([axis]))
+
+
+def _cut(call: Call, x: Value, axis: int, start: Size, end: Size) -> Value:
+    bounds = (call.shape_value([bound]) for bound in (start, end))
+    return call.op("Slice", x, *bounds, call.constant([axis]))
 
 
 def _inside(bound: Size, size: int) -> Size:
@@ -276,17 +294,19 @@ def _inside(bound: Size, size: int) -> Size:
     return min(max(bound + size if bound < 0 else bound, 0), size)
 
 
-def _static(call: Call, *bounds: Size) -> tuple[int, ...]:
-    if not all(isinstance(b, int) and b != _END for b in bounds):
-        raise call.unsupported(f"expected a static range, got {[str(b) for b in bounds]}")
-    return bounds
-
-
-def _strided(call: Call, x: Value, part: Value, axis: int, places: range) -> Value:
+def _strided(call: Call, x: Value, part: Value, axis: int, start: Size, end: Size, step: int) -> Value:
     """The elements at some places replaced: a look-up in both, one after the other."""
-    size = call.shape("self")[axis]
-    if not isinstance(size, int):
-        raise call.unsupported(f"expected a static size of axis {axis}, got `{size}`")
-    table = np.arange(size)
-    table[places.start : places.stop : places.step] = size + np.arange(len(places))
-    return call.op("Gather", call.op("Concat", x, part, axis=axis), call.constant(table), axis=axis)
+    size, table = call.shape("self")[axis], None
+    if all(isinstance(known, int) for known in (size, start, end)):
+        places = np.arange(size)
+        places[start:end:step] = size + np.arange(len(range(start, end, step)))
+        table = call.constant(places)
+    else:
+        count = call.op("Squeeze", call.op("Shape", x, start=axis, end=axis + 1), call.constant([0]))
+        whole = call.op("Range", call.constant(0), count, call.constant(1))
+        bounds = (call.shape_value([bound]) for bound in (start, end))
+        places = call.op("Slice", whole, *bounds, call.constant([0]), call.constant([step]))
+        last = call.op("Add", count, call.op("Squeeze", call.op("Shape", places), call.constant([0])))
+        new = call.op("Range", count, last, call.constant(1))
+        table = call.op("ScatterElements", whole, places, new, axis=0)
+    return call.op("Gather", call.op("Concat", x, part, axis=axis), table, axis=axis)

@@ -344,10 +344,12 @@ FIXED_PLACES = Group(
         "GatherNd": "A.GatherNd()(x, Tensor([[0, 1], [2, 3]]))",
         "TensorScatterAdd": "A.TensorScatterAdd()(x, Tensor([[0], [0]]), x[:2])",
         "TensorScatterUpdate": "P.TensorScatterUpdate()(x, Tensor([[2], [0]]), x[:2])",
+        "TensorCopySlices": "(self.put(x, x[:1], (1,), (2,), (1,)),"
+        " self.put(x, x[:1, 1:], (-1, 1), (9, 4), (1, 1)), self.put(x, x + 1, (0,), (3,), (1,)))",
         "Conv2DBackpropInput": "P.Conv2DBackpropInput(2, (3, 2), pad_mode='pad', pad=(1, 0, 1, 0),"
         " stride=(2, 1))(image, self.kernel, (2, 2, 12, 5))",
     },
-    {"kernel": "ms.Parameter(ops.ones((4, 2, 3, 2)) * 0.3)"},
+    {"kernel": "ms.Parameter(ops.ones((4, 2, 3, 2)) * 0.3)", "put": "TensorCopySlices()"},
     dynamic=False,
 )
 

@@ -16,6 +16,7 @@ from mindspore import Tensor, nn, ops
 from mindspore.ops import auto_generate as A
 from mindspore.ops import operations as P
 from mindspore.ops.operations import math_ops
+from mindspore.ops.operations._inner_ops import TensorCopySlices
 
 class Group(nn.Cell):
     def __init__(self):
