@@ -245,6 +245,7 @@ def rewrite(
     graph: Graph,
     passes: Sequence[Pass | str] | None = None,
     *,
+    dequantise: bool = False,
     verify_each: bool = False,
     print_after: Callable[[Pass, Graph], None] | None = None,
 ) -> Rewritten:
@@ -255,6 +256,8 @@ def rewrite(
         passes: None for the default pipeline; else pass objects (yours too) and command-line strings such as
             ``"tie-weights:twin=data+data2"`` or ``"mypass.py:ReluToGelu"``, run in order instead of it;
             [] for none, ``default_pipeline() + ["mypass.py:ReluToGelu"]`` for both.
+        dequantise: whether quantised weights become floats, by the pass `dequantise` before all others; else
+            what is quantised in a file stays so in an ONNX file.
         verify_each: validate the whole graph after every pass.
         print_after: called after each pass with the pass and the graph.
 
@@ -264,6 +267,8 @@ def rewrite(
     chosen = (
         default_pipeline() if passes is None else [parse_pass(p) if isinstance(p, str) else p for p in passes]
     )
+    if dequantise:
+        chosen = [parse_pass("dequantise"), *chosen]
     new = graph.copy()
     results = run_passes(new, chosen, verify_each=verify_each, print_after=print_after)
     return Rewritten(new, [change for _, made in results for change in made], rename_rows(new))

@@ -16,7 +16,7 @@ import numpy as np
 from ..backends.renames import DERIVED, FOLDED, Norm, Rename, read_renames
 from ..ir import ModelError, TensorData, numpy_dtype, require_name, require_shape
 from ..ir.folding import fold_normalisation
-from ..ir.types import DTYPES
+from ..ir.types import DTYPES, STORED_DTYPES
 from .joins import Join, read_joins
 
 ALIAS = "alias"
@@ -191,7 +191,11 @@ def _row(found: object, place: str) -> Rename:
     for name in (row.source, row.source_path, row.target, row.tie):
         require_name(name, "the name of a tensor", place)
     sizes = [*row.shape, *row.target_shape]
-    if row.dtype not in DTYPES or row.dtype == "string" or not all(type(d) is int for d in sizes):
+    if (
+        row.dtype not in DTYPES | STORED_DTYPES
+        or row.dtype == "string"
+        or not all(type(d) is int for d in sizes)
+    ):
         raise ModelError("E101", f"expected an element type and shapes, got {row.dtype} {sizes}", place=place)
     require_shape(row.shape, place)
     require_shape(row.target_shape, place)

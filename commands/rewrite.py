@@ -114,6 +114,12 @@ if TYPE_CHECKING:
     "the function takes the net and returns a dict of loss, optimizer, schedule and the like.",
 )
 @click.option("--no-fold", is_flag=True, help="Keep every BatchNormalization and Dropout in an ONNX output.")
+@click.option(
+    "--dequantise",
+    is_flag=True,
+    help="Quantised weights as floats in an ONNX output, four times the size of int8; else they stay as they "
+    "are stored.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option(
     "--allow-removal", is_flag=True, help="Also where more than half of the trainable parameters go."
@@ -151,6 +157,7 @@ def rewrite(
     keep_prints: bool,
     recipe: str | None,
     no_fold: bool,
+    dequantise: bool,
     no_verify: bool,
     allow_removal: bool,
     force: bool,
@@ -193,6 +200,8 @@ def rewrite(
         )
         passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
         passes = [*passes, *(api.parse_pass(p) for p in extra)]
+        if dequantise:
+            passes.insert(0, api.parse_pass("dequantise"))
         print_it = None if print_after is None else _printing(print_after, passes, output, target)
         graph = load(model, loading, partial=partial, keep_prints=keep_prints)
         with doing("rewriting"):

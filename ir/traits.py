@@ -29,6 +29,7 @@ class Traits:
             what is said here; empty for any other operator. "Dropout" alone drops single elements.
         bends: the values of its first operand at which one function ends and another begins.
         loops: its expansion runs nested graphs.
+        dequantises: it gives stored numbers back as floats, which take more space than the numbers.
         control_flow: it runs nested graphs; derived.
         windowed: it slides a window whose padding it may choose itself; derived.
         drops_inside: it drops a share of its own, its attribute `dropout`, in training; derived.
@@ -51,6 +52,7 @@ class Traits:
     dropout: str = ""
     bends: tuple[float, ...] = ()
     loops: bool = False
+    dequantises: bool = False
     control_flow: bool = False
     windowed: bool = False
     drops_inside: bool = False
@@ -118,7 +120,8 @@ _ONNX: tuple[tuple[Traits, str], ...] = (
     ),
     (NO_TRAITS, "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss"),
     (NO_TRAITS, "BlackmanWindow DFT HammingWindow HannWindow MelWeightMatrix STFT"),
-    (NO_TRAITS, "DequantizeLinear DynamicQuantizeLinear QuantizeLinear"),
+    (Traits(dequantises=True), "DequantizeLinear"),
+    (NO_TRAITS, "DynamicQuantizeLinear QuantizeLinear"),
     (NO_TRAITS, "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"),
     (
         NO_TRAITS,

@@ -38,8 +38,17 @@ _DTYPES: dict[str, tuple[str, int]] = {
     "complex64": ("c64", onnx.TensorProto.COMPLEX64),
     "complex128": ("c128", onnx.TensorProto.COMPLEX128),
     "string": ("str", onnx.TensorProto.STRING),
+    "int4": ("i4", onnx.TensorProto.INT4),
+    "uint4": ("u4", onnx.TensorProto.UINT4),
+    "float8_e4m3fn": ("f8e4m3fn", onnx.TensorProto.FLOAT8E4M3FN),
+    "float8_e4m3fnuz": ("f8e4m3fnuz", onnx.TensorProto.FLOAT8E4M3FNUZ),
+    "float8_e5m2": ("f8e5m2", onnx.TensorProto.FLOAT8E5M2),
+    "float8_e5m2fnuz": ("f8e5m2fnuz", onnx.TensorProto.FLOAT8E5M2FNUZ),
 }
-DTYPES = frozenset(_DTYPES)
+STORED_DTYPES = frozenset(name for name in _DTYPES if name.endswith("int4") or name.startswith("float8"))
+"""Names of element types that quantised files store, and that nothing computes in."""
+
+DTYPES = frozenset(_DTYPES) - STORED_DTYPES
 """Names of element types, NumPy's spelling."""
 
 _SHORT = {name: short for name, (short, _) in _DTYPES.items()}

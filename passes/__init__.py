@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ..ir import Graph
 from .base import Change, OnlyFor, Pass, Severity
 from .deduplicate_modules import DeduplicateModules
+from .dequantise import Dequantise
 from .drop_unused_modules import DropUnusedModules
 from .eliminate_identities import EliminateIdentities
 from .expand_composites import ExpandComposites
@@ -51,6 +52,7 @@ PASSES: dict[str, type[Pass]] = {
     cls.name: cls
     for cls in (
         DeduplicateModules,
+        Dequantise,
         DropUnusedModules,
         EliminateIdentities,
         ExpandComposites,
@@ -138,6 +140,7 @@ __all__ = [
     "PASSES",
     "Change",
     "DeduplicateModules",
+    "Dequantise",
     "DropUnusedModules",
     "EliminateIdentities",
     "ExpandComposites",

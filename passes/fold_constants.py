@@ -45,8 +45,8 @@ class FoldConstants(Pass):
 
     Leaves alone:
         Parameters, which training changes. Random operators, operators with nested graphs, composites,
-        outputs of the graph (but for those of no elements, and those computed from them), and results
-        longer than `limit`.
+        DequantizeLinear (`dequantise` folds it), outputs of the graph (but for those of no elements, and
+        those computed from them), and results longer than `limit`.
 
     Refuses:
         Nothing.
@@ -113,7 +113,7 @@ class FoldConstants(Pass):
         operands = part.operands(node.key)
         if not all(v is None or isinstance(part.producer(v), Constant) for v in operands) or not operands:
             return None
-        if node.domain or not node.is_pure or len(node.types) != 1:
+        if node.domain or not node.is_pure or node.traits.dequantises or len(node.types) != 1:
             return None
         arrays = [part.constant_value(v) for v in operands]
         if any(a is None and v is not None for a, v in zip(arrays, operands, strict=True)):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...ir import BackendError, Graph, Input, Parameter, TensorData
 from ...passes.base import Pass
+from ...passes.dequantise import Dequantise
 from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lower
@@ -18,6 +19,7 @@ from .params import write_params
 from .symbol import VERSION, Node, SymbolBuilder
 
 LOWERING: tuple[Pass, ...] = (
+    Dequantise(),  # MXNet's quantised layers are others than ONNX's
     Legalise(
         "mxnet_symbol",
         lambda _graph, node: node.qualified_name in TABLE,

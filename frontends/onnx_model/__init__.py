@@ -138,7 +138,7 @@ def _declared(proto: onnx.ModelProto, stored: set[str]) -> dict[str, TensorType]
         if info.name in stored:
             continue
         require_name(info.name, "the name of an input", "the model")
-        type_ = type_of_info(info)
+        type_ = type_of_info(info, is_input=True)
         if type_ is None:
             raise UnsupportedError(
                 "E203", "expected tensors as inputs, got a sequence, map or optional", place=f"`{info.name}`"

@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from ...ir import ModelError, TensorData, TensorType, UnsupportedError, require_name, require_shape
-from ...ir.types import dtype_of_onnx
+from ...ir.types import STORED_DTYPES, dtype_of_onnx
 from .scopes import SLOTS
 
 _SETTINGS: dict[str, tuple[int, ...]] = {
@@ -32,6 +32,9 @@ _SETTINGS: dict[str, tuple[int, ...]] = {
     "Cast": (0,),
 }
 """Operator -> operands that are no weights, whatever their sizes."""
+
+_PACKED = ("int4", "uint4")
+"""Types of which a byte holds two numbers: they are literals, whatever their number."""
 
 _LARGE = 1 << 12  # elements from which integers, of a quantised layer say, are state and no literal
 
@@ -76,7 +79,7 @@ def element_type(number: int, place: str) -> str:
         name = names.Name(number) if number in names.values() else str(number)
         raise UnsupportedError(
             "E203",
-            f"expected floats of 16 bits, integers of 8 bits, or more, or bool; got {name}",
+            f"expected floats of 8 bits, integers of 4 bits, or more, or bool; got {name}",
             place=place,
         ) from None
 
@@ -107,8 +110,8 @@ def find_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorData]) -> di
 
 def _is_weight(name: str, data: TensorData, used: list[tuple[str, int]]) -> bool:
     count = int(np.prod(data.shape, dtype=np.int64))
-    if "float" not in data.dtype:
-        return data.dtype not in ("bool", "string") and count >= _LARGE
+    if "float" not in data.dtype or data.dtype in STORED_DTYPES:
+        return data.dtype not in ("bool", "string", *_PACKED) and count >= _LARGE
     if any(slot < len(SLOTS.get(kind, ())) and SLOTS[kind][slot] for kind, slot in used):
         return True
     if all(slot in _SETTINGS.get(kind, ()) for kind, slot in used):
@@ -124,12 +127,18 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
                 yield from _nodes(attribute.g)
 
 
-def type_of_info(info: onnx.ValueInfoProto) -> TensorType | None:
+def type_of_info(info: onnx.ValueInfoProto, *, is_input: bool = False) -> TensorType | None:
     """Return the type that a file states of a value, with symbols as it names them; None for no tensor."""
     if not info.type.HasField("tensor_type") or not info.type.tensor_type.elem_type:
         return None
     tensor = info.type.tensor_type
     dtype = element_type(tensor.elem_type, f"`{info.name}`")
+    if is_input and dtype in STORED_DTYPES:
+        raise UnsupportedError(
+            "E203",
+            f"expected an input of an element type that something computes in, got {dtype}",
+            place=f"`{info.name}`",
+        )
     if not tensor.HasField("shape"):
         return TensorType(dtype, None)
     dims = [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import onnx
 
 from ...ir import Graph, Parameter, TensorData, Value
+from ...ir.types import STORED_DTYPES
 from .operation_scopes import TORCH, weight_name
 from .scopes import SLOTS, Modules, Scope
 
@@ -107,7 +108,7 @@ class Weights:
         if count > 1:
             data = replace(data, storage=(data.storage, count))
         own = name if count == 1 else f"{name}.{count}"
-        trained = "float" in data.dtype
+        trained = "float" in data.dtype and data.dtype not in STORED_DTYPES
         declared = self._renamed.get(name, name)
         parameter = Parameter(own, declared, data, trainable=trained, is_buffer=not trained)
         value = self._graph.add_parameter(parameter)

@@ -21,7 +21,7 @@ def folded(
     graph: Graph, operator: Operator, operands: Sequence[Value | None], outputs: Sequence[Value]
 ) -> list[Value]:
     """Put constants in place of an operator of constants, and return them; else the operator's outputs."""
-    if not operator.is_pure or not operands:
+    if not operator.is_pure or operator.traits.dequantises or not operands:
         return list(outputs)
     results = _sizes(graph, operator, operands[0]) or _computed(graph, operator, operands, len(outputs))
     if results is None or len(results) != len(operator.types):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....passes.base import Pass
+from ....passes.dequantise import Dequantise
 from ...expand_functions import ExpandFunctions
 from ...legalise import Legalise
 from ...write_out_double_convolutions import WriteOutDoubleConvolutions
@@ -43,6 +44,7 @@ from .write_out_attention import WriteOutAttention
 from .write_out_operators import WriteOutOperators
 
 LOWERING: tuple[Pass, ...] = (
+    Dequantise(limit=4096),  # weights of quantised files, which MindSpore has no layers for
     EncloseInRootCall(),  # first: regions are registered in the module of a call
     CountTurns(),
     LowerControlFlow(),  # then operators of nested graphs are met like all others

@@ -207,6 +207,8 @@ def slice_assign(call: Call) -> Value:
         places = np.arange(size)[cut]
         sources = np.zeros(size, np.int64)
         sources[places] = np.arange(len(places))
+        if not len(places):
+            return x
         here = np.zeros(size, bool)
         here[places] = True
         chosen = call.constant(here.reshape(-1, *[1] * (rank - axis - 1)))

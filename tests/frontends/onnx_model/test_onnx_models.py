@@ -566,7 +566,10 @@ def test_element_types_that_the_ir_lacks_are_refused_by_name() -> None:
         '<ir_version: 10, opset_import: ["" : 21]>\nnet (float[2] x) => (float[2] y) { y = Neg (x) }'
     )
     proto.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT8E4M3FN
-    with pytest.raises(UnsupportedError, match="got FLOAT8E4M3FN"):
+    with pytest.raises(UnsupportedError, match="got float8_e4m3fn"):
+        regraft.load(proto)
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT4E2M1
+    with pytest.raises(UnsupportedError, match="got FLOAT4E2M1"):
         regraft.load(proto)
 
 
