@@ -1,16 +1,18 @@
-"""What a live model consists of, as it is: attributes, containers and plain objects, put back in place."""
+"""What a live model consists of and its code can reach, as it is: put back in place."""
 
 from __future__ import annotations
 
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
 from operator import is_
 from typing import Any
 
-_CONTAINERS = (dict, OrderedDict, defaultdict, list, set, deque)
-_ATOMS = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType, types.FunctionType)
+from .reached_code import CALLABLES, ReachedCode
+
+_CONTAINERS = (dict, OrderedDict, defaultdict, list, set, deque, weakref.WeakKeyDictionary)
+_ATOMS = (str, bytes, int, float, complex, bool, type(None), types.ModuleType)
 _USUAL = frozenset(_ATOMS)
 """Types of atoms themselves, which are told apart faster than classes derived of them."""
 
@@ -19,7 +21,10 @@ _LIBRARIES = ("torch", "mindspore", "numpy", "builtins", "weakref", "threading",
 
 
 class Snapshot:
-    """What can be reached from models through attributes, containers and plain objects, as it is now.
+    """What can be reached from models through attributes, containers, plain objects and their code, as it is.
+
+    Code reaches global names, class attributes, closures, defaults and caches of functools: a forward that
+    fills one of these while it is traced would leave tensors without values there.
 
     Args:
         models: where to begin.
@@ -35,37 +40,73 @@ class Snapshot:
     ) -> None:
         self.tensors: list[Any] = []
         self._undo: list[Callable[[], None]] = []
-        seen: dict[int, Any] = {}
-        kinds: set[type] = set()
-        sorts: dict[type, str] = {}
-        waiting = list(models)
+        self._is_module, self._is_tensor = is_module, is_tensor
+        self._seen: dict[int, Any] = {}  # alive, so that no other object gets an id of theirs
+        self._kinds: dict[type, None] = {}
+        self._sorts: dict[type, str] = {}
+        callables = self._look_into(models)
+        classes = [k for k in self._kinds if not _is_of_library(k)]
+        code = ReachedCode([c.__module__ for c in (*classes, *callables) if hasattr(c, "__module__")])
+        callables += classes
+        while callables:
+            known = len(self._kinds)
+            values = [v for c in callables for v in code.values_behind(c)]
+            callables = self._look_into(v for v in values if self._is_own(v, code))
+            callables += list(self._kinds)[known:]
+        self._undo += code.undo
+        self._undo += [_class_kept(k) for k in {*self._kinds, *code.classes} if not _is_of_library(k)]
+
+    def _look_into(self, models: Iterable[Any]) -> list[Any]:
+        """Note the state of objects and of all that they hold; returns the callables among these."""
+        callables: list[Any] = []
+        waiting = [value for value in models if type(value) not in _USUAL]
         while waiting:
             found = waiting.pop()
-            if id(found) in seen:
+            if id(found) in self._seen:
                 continue
-            seen[id(found)] = found
-            sort = sorts.get(type(found))
+            self._seen[id(found)] = found
+            sort = self._sorts.get(type(found))
             if sort is None:
-                sort = _sort(found, is_module, is_tensor)
+                sort = self._sort(found)
                 if type(found) not in weakref.ProxyTypes:  # each passes for what it refers to
-                    sorts[type(found)] = sort
+                    self._sorts[type(found)] = sort
             held: Iterable[Any] = ()
             if sort == "tensor":
                 self.tensors.append(found)
+            elif sort == "code":
+                callables.append(found)
             elif sort == "tuple":
                 held = found
             elif sort == "container":
                 self._undo.append(container_kept(found))
-                held = found.values() if isinstance(found, dict) else found
+                held = list(found.values()) if isinstance(found, MutableMapping) else found
             elif sort == "object":
                 attributes = getattr(found, "__dict__", None)
                 if type(attributes) is dict:
-                    kinds.update(type(found).__mro__)
+                    self._kinds.update(dict.fromkeys(type(found).__mro__))
                     self._undo.append(container_kept(attributes))
                     held = attributes.values()
             waiting += [value for value in held if type(value) not in _USUAL]
-        self._undo += [_class_kept(kind) for kind in kinds if not _is_of_library(kind)]
-        self._seen = seen  # alive, so that no other object gets an id of theirs
+        return callables
+
+    def _sort(self, found: Any) -> str:
+        """Return what an object is looked into as, which its type says: "" for not at all."""
+        if isinstance(found, _ATOMS):
+            return ""
+        if self._is_tensor(found):
+            return "tensor"
+        if isinstance(found, tuple):
+            return "tuple"
+        if type(found) in _CONTAINERS:
+            return "container"
+        if isinstance(found, CALLABLES):
+            return "code"
+        return "object" if self._is_module(found) or not _is_of_library(type(found)) else ""
+
+    def _is_own(self, found: Any, code: ReachedCode) -> bool:
+        """Whether an object at a global name is the model's: of others, only containers and code count."""
+        sort = self._sort(found)
+        return sort != "object" or code.is_own(type(found).__module__)
 
     def restore(self) -> None:
         """Put everything back, in place; what has not changed is not touched."""
@@ -73,22 +114,9 @@ class Snapshot:
             undo()
 
 
-def _sort(found: Any, is_module: Callable[[Any], bool], is_tensor: Callable[[Any], bool]) -> str:
-    """Return what an object is looked into as, which its type says: "" for not at all."""
-    if isinstance(found, _ATOMS):
-        return ""
-    if is_tensor(found):
-        return "tensor"
-    if isinstance(found, tuple):
-        return "tuple"
-    if type(found) in _CONTAINERS:
-        return "container"
-    return "object" if is_module(found) or not (_is_of_library(type(found)) or callable(found)) else ""
-
-
 def container_kept(found: Any) -> Callable[[], None]:
     """What puts the contents of a container back, their order included, should they change."""
-    if isinstance(found, dict):
+    if isinstance(found, MutableMapping):
         items = dict(found)
 
         def undo_items() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from ....ir import ModelError
 from ...options import LoadOptions
 from ..modules.lazy import initialise, uninitialised, uninitialised_error
-from ..modules.live_state import assigned_by, may_assign
+from ..modules.live_state import assigned_by, may_assign, structure_kept
 from ..saved.program import Saved, read_program
 from ..symbols import is_symbolic
 from .cached_tensors import entries_read, find_caches
@@ -244,7 +244,8 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
 
     def export() -> ExportedProgram:
         calls.clear()
-        found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        with structure_kept(module):  # what one way to trace has left in a cache is nothing to the next
+            found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
         return without_vmap(found)
 
     with (

@@ -1,0 +1,217 @@
+"""What code of a model reaches outside the model: global names, closures, defaults, caches of functools."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dis import get_instructions, opmap
+from typing import Any
+
+_Undo = Callable[[], None]
+_MISSING = object()
+_ENTRIES = frozenset({"forward", "construct"})
+"""The methods by which a framework runs a module; those with two underscores are run by Python."""
+
+_STORE_GLOBAL = opmap["STORE_GLOBAL"]
+_CACHED = type(functools.cache(len))
+_WRAPPERS = (
+    *(staticmethod, classmethod, property, functools.cached_property, functools.partial),
+    *(functools.partialmethod, types.MethodType, _CACHED),
+)
+CALLABLES = (types.FunctionType, type, *_WRAPPERS)
+"""Types of what has code that can be read."""
+
+_LIBRARIES = sys.stdlib_module_names | {"torch", "mindspore", "numpy", "regraft"}
+
+
+class ReachedCode:
+    """Functions that calls of a model may run, found by the names in their code; nothing is run.
+
+    A method counts from the time that some code has its name, so that what only constructs, loads or saves a
+    model is left out. Of packages that are not the model's own, caches of functools count and nothing else:
+    they may have threads that change what they hold.
+
+    Args:
+        own: the names of the Python modules that define the model's classes and functions.
+
+    Attributes:
+        undo: what puts back the global names and closures that the code assigns, and empties caches of
+            functools of what has been added since.
+        classes: the model's own among those found.
+    """
+
+    def __init__(self, own: Iterable[str | None]) -> None:
+        self.undo: list[_Undo] = []
+        self.classes: list[type] = []
+        self._own = {_package(name) for name in own} - _LIBRARIES
+        self._names: set[str] = set()
+        self._waiting: dict[str, list[Any]] = {}
+        self._seen: dict[int, Any] = {}
+        self._values: list[Any] = []
+
+    def is_own(self, name: str | None) -> bool:
+        """Whether a Python module is in a package of the model's classes, or in no installed one."""
+        package = _package(name)
+        return package in self._own or not (package in _LIBRARIES or _is_installed(package))
+
+    def values_behind(self, found: Any) -> list[Any]:
+        """Return what a function, a class or another callable gives access to, each object once."""
+        todo = [found]
+        while todo:
+            current = todo.pop()
+            if id(current) in self._seen:
+                continue
+            self._seen[id(current)] = current  # held, so that no other takes its identity
+            if isinstance(current, _WRAPPERS):
+                todo += self._wrapped(current)
+            elif isinstance(current, types.FunctionType):
+                todo += self._of_function(current)
+            elif isinstance(current, type):
+                todo += self._of_class(current)
+            else:
+                self._values.append(current)
+        values, self._values = self._values, []
+        return values
+
+    def _wrapped(self, found: Any) -> list[Any]:
+        if isinstance(found, _CACHED):
+            function = getattr(found, "__wrapped__", None)
+            if _package(getattr(function, "__module__", None)) in _LIBRARIES:
+                return []
+            self.undo.append(_cache_kept(found))
+            return [function]
+        if isinstance(found, property):
+            return [found.fget]
+        if isinstance(found, types.MethodType):
+            return [found.__func__, found.__self__]
+        if isinstance(found, (functools.partial, functools.partialmethod)):
+            return [found.func, *found.args, *found.keywords.values()]
+        return [found.func if isinstance(found, functools.cached_property) else found.__func__]
+
+    def _of_class(self, kind: type) -> list[Any]:
+        if not self.is_own(kind.__module__):
+            return []
+        self.classes.append(kind)
+        ready: list[Any] = list(kind.__mro__[1:])
+        for name, value in vars(kind).items():
+            if name in self._names or name in _ENTRIES or name.startswith("__"):
+                ready.append(value)
+            else:
+                self._waiting.setdefault(name, []).append(value)
+        return [v for v in ready if isinstance(v, CALLABLES)]
+
+    def _of_function(self, function: types.FunctionType) -> list[Any]:
+        if _package(function.__module__) in _LIBRARIES:
+            return []
+        codes = list(_nested(function.__code__))
+        names = {name for code in codes for name in code.co_names}
+        home = function.__globals__
+        found = [home[name] for name in names if name in home]
+        for value in [v for v in found if isinstance(v, types.ModuleType)]:
+            if _package(value.__name__) not in _LIBRARIES:
+                found += [vars(value)[name] for name in names if name in vars(value)]
+        found = [v for v in found if not isinstance(v, types.ModuleType)]
+        if not self.is_own(function.__module__):
+            return [v for v in found if isinstance(v, (types.FunctionType, _CACHED))]
+        stored = {name for code in codes for name in _stored_globals(code)}
+        if stored:
+            self.undo.append(_names_kept(home, stored))
+        for cell in function.__closure__ or ():
+            self.undo.append(_cell_kept(cell))
+            found += _contents(cell)
+        found += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        found.append(function.__dict__)
+        for name in names - self._names:
+            found += [v for v in self._waiting.pop(name, ()) if isinstance(v, CALLABLES)]
+        self._names |= names
+        return found
+
+
+def _package(name: str | None) -> str:
+    return (name or "").partition(".")[0]
+
+
+@functools.cache
+def _is_installed(package: str) -> bool:
+    """Whether a package lies where pip puts packages, rather than beside the user's model."""
+    file = getattr(sys.modules.get(package), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A function's code and that of the functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
+
+
+def _stored_globals(code: types.CodeType) -> Iterable[str]:
+    if _STORE_GLOBAL not in code.co_code[::2]:
+        return ()
+    return {step.argval for step in get_instructions(code) if step.opcode == _STORE_GLOBAL}
+
+
+def _contents(cell: types.CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # empty as yet
+        return []
+
+
+def _cell_kept(cell: types.CellType) -> _Undo:
+    before = _contents(cell)
+
+    def undo() -> None:
+        now = _contents(cell)
+        if before and not (now and now[0] is before[0]):
+            cell.cell_contents = before[0]
+        elif now and not before:
+            del cell.cell_contents
+
+    return undo
+
+
+def _names_kept(home: dict[str, Any], names: Iterable[str]) -> _Undo:
+    before = {name: home.get(name, _MISSING) for name in names}
+
+    def undo() -> None:
+        for name, value in before.items():
+            if value is _MISSING:
+                home.pop(name, None)
+            elif home.get(name, _MISSING) is not value:
+                home[name] = value
+
+    return undo
+
+
+def _cache_kept(cached: Any) -> _Undo:
+    """What takes the entries out of a cache that calls have added since.
+
+    Entries that a full cache has given up for those are computed anew when they are next asked for.
+    """
+    before = cached.cache_info()
+    keys = set(_entries_of(cached) or ()) if before.currsize else set()
+
+    def undo() -> None:
+        if cached.cache_info().misses == before.misses and cached.cache_info().currsize >= before.currsize:
+            return
+        entries = _entries_of(cached)
+        if not keys or entries is None:
+            cached.cache_clear()
+            return
+        for key in set(entries) - keys:
+            del entries[key]  # which the cache takes for the deed of another thread
+
+    return undo
+
+
+def _entries_of(cached: Any) -> dict[Any, Any] | None:
+    """The dict in which a cache of functools looks its entries up; None where Python hides it."""
+    held = gc.get_referents(cached)
+    own = [i for i, value in enumerate(held) if value is cached.__wrapped__]
+    found = held[own[-1] - 1] if own and own[-1] else None
+    return found if type(found) is dict else None
