@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...ir import Builder, Graph, Operator, Parameter, UnsupportedError, Value, onnx_dtype
-from .symbols import Size, Symbols, compute
+from ...ir import Builder, Graph, Operator, Parameter, Value, onnx_dtype
+from .symbols import Size, Symbols, compute, number_of_data
 
 if TYPE_CHECKING:
     import torch
@@ -114,11 +114,12 @@ class Context:
         """Remember the value that a number of the program was read from, which sizes may be made of."""
         import sympy
 
-        symbol = self.symbols.size(number)
+        symbol = self.symbols.number(number)
         if isinstance(symbol, sympy.Symbol):
             one = self.b.op("Reshape", value, self.b.constant([1]))
-            whole = self.graph.known_type(value).dtype == "int64"
-            self._counts[symbol] = one if whole else self.b.op("Cast", one, to=onnx_dtype("int64"))
+            kept = "int64" if symbol.is_integer else "float64"
+            same = self.graph.known_type(value).dtype == kept
+            self._counts[symbol] = one if same else self.b.op("Cast", one, to=onnx_dtype(kept))
 
     def _elsewhere(self, size: Size) -> Value:
         """A symbol that no value of the current call carries, as a one-element vector."""
@@ -128,17 +129,13 @@ class Context:
             value, axis = self._of_data[size]
             return self.b.op("Shape", value, start=axis, end=axis + 1)
         if size not in self.symbols.carriers:
-            raise UnsupportedError(
-                "E203",
-                f"expected a size that the inputs determine, got `{size}`",
-                hint="its value depends on data",
-            )
+            raise number_of_data()
         name, axis = self.symbols.carriers[size]
         return self.b.op("Shape", self.inputs[name], start=axis, end=axis + 1)
 
     def _computed(self, size: Size) -> Value:
         if not hasattr(size, "free_symbols"):
-            raise UnsupportedError("E203", f"expected a static number, got `{size}`")
+            raise number_of_data()
         held = self._holders.get(self._here(), {})
         atoms: dict[Any, Value] = {}
         wanted = [size] if size in held else sorted(size.free_symbols, key=str)

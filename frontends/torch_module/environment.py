@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...ir import UnsupportedError
 from .context import Result
-from .symbols import Symbols
+from .symbols import Symbols, number_of_data
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -35,7 +34,7 @@ class Environment(dict["Node", Result]):
         if isinstance(raw, torch.SymInt):  # of a decomposition's trace
             return self._symbols.size(raw)
         if isinstance(raw, torch.SymFloat):
-            raise UnsupportedError("E203", f"expected a static number, got `{raw}`")
+            raise number_of_data()
         return raw
 
     def without_tensors(self, value: Any) -> Any:

@@ -88,6 +88,15 @@ class Lowerer:
             self.coverage.refuse(missing)
 
     def _node(self, node: Node, *, own_call: bool = True) -> None:
+        try:
+            self._run_node(node, own_call=own_call)
+        except UnsupportedError as error:
+            if error.place or type(error) is not UnsupportedError or error.missing:
+                raise
+            place = self.places.of(node)
+            raise UnsupportedError(error.code, error.message, place=place, hint=error.hint) from error
+
+    def _run_node(self, node: Node, *, own_call: bool) -> None:
         self.aliases.started.add(node)
         if node.op == "output":
             return
@@ -158,7 +167,7 @@ class Lowerer:
                 self, node, [self.environment.resolve(a) for a in node.args], self.places.of(node)
             )
         if not is_tensor_result(node):
-            if name == "aten.item.default" and isinstance(fake, torch.SymInt):
+            if name == "aten.item.default" and isinstance(fake, (torch.SymInt, torch.SymFloat)):
                 self.context.note_number(self.environment.resolve(node.args[0]), fake)
             return self.environment.without_tensors(fake)
         if node in self.coverage.in_parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...ir import Dim, TensorType, UnsupportedError
+from ...ir import Dim, TensorType, UnsupportedError, onnx_dtype
 
 if TYPE_CHECKING:
     import sympy
@@ -51,6 +51,11 @@ class Symbols:
         expression = _whole(expression.xreplace(self._names))
         return int(expression) if expression.is_Integer else expression
 
+    def number(self, value: object) -> Any:
+        """A number of torch's in our symbols, whether whole or not."""
+        expression = _expression(value)
+        return expression.xreplace(self._names) if hasattr(expression, "xreplace") else expression
+
     def relation(self, value: torch.SymBool) -> Size:
         """A SymBool of torch's as a relation of our symbols."""
         return value.node.expr.xreplace(self._names)
@@ -80,6 +85,16 @@ def dtype_of(dtype: torch.dtype) -> str:
     if name not in DTYPES:
         raise UnsupportedError("E203", f"expected an element type that ONNX has, got `{dtype}`")
     return name
+
+
+def number_of_data() -> UnsupportedError:
+    """What is said of a number that Python takes out of a tensor and computes with."""
+    return UnsupportedError(
+        "E203",
+        "expected a static number, got a number that Python takes out of a tensor (`.item()`, `float()`, "
+        "`.tolist()`)",
+        hint="leave it a tensor: `x.max()` in place of `x.max().item()`",
+    )
 
 
 def is_symbolic(size: int | torch.SymInt) -> bool:
@@ -136,6 +151,13 @@ def compute(b: Builder, size: Size, atoms: Mapping[sympy.Expr, Value]) -> Value:
         if numerator.is_nonnegative is None and numerator.could_extract_minus_sign():
             raise UnsupportedError("E203", f"expected a division of sizes, got `{size}`")
         return fold("Div", size.args)
+    if isinstance(size, (functions.TruncToInt, functions.FloorToInt, functions.CeilToInt)):
+        if size.args[0] in atoms:  # a number that Python has taken out of a tensor
+            rounded = {functions.FloorToInt: "Floor", functions.CeilToInt: "Ceil"}.get(size.func)
+            number = atoms[size.args[0]]
+            return b.op("Cast", b.op(rounded, number) if rounded else number, to=onnx_dtype("int64"))
+        if any(not s.is_integer for s in size.free_symbols):
+            raise number_of_data()
     if isinstance(size, (functions.Mod, functions.PythonMod, sympy.Mod)):
         return fold("Mod", size.args)
     if isinstance(size, (functions.Max, sympy.Max)):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..source_places import source_line
 from .export_errors import user_location
 from .patches import patched, seen_fakes
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import sympy
     import torch
     from torch.export import ExportedProgram
-    from torch.fx import Node
     from torch.nn import Module
 
 
@@ -45,23 +45,30 @@ class Decision:
         )
 
 
-def symbols_of_constants(program: ExportedProgram) -> set[sympy.Symbol]:
-    """The numbers read from tensors that neither inputs, parameters, buffers nor random numbers lead to."""
+def numbers_fixed(program: ExportedProgram) -> list[str]:
+    """A note for every place that takes a number out of data of which shapes allow one value."""
+    import operator
+
+    found: dict[str, None] = {}
+    for check in program.graph.find_nodes(op="call_function", target=_assertion()):
+        waiting = [n for n in check.all_input_nodes if n.target is operator.eq]
+        while waiting:
+            node = waiting.pop()
+            if str(node.target) != "aten.item.default":
+                waiting += [n for n in node.all_input_nodes if not hasattr(n.meta.get("val"), "shape")]
+                continue
+            found[
+                f"the number that {source_line(node)} takes out of a tensor is the one that shapes of the "
+                "example ask for: for inputs that make it another, the model computes something else than "
+                "the graph"
+            ] = None
+    return list(found)
+
+
+def _assertion() -> object:
     import torch
 
-    constants = set(program.graph_signature.inputs_to_lifted_tensor_constants)
-    depends: dict[Node, bool] = {}
-    found: set[sympy.Symbol] = set()
-    for node in program.graph.nodes:
-        if node.op == "placeholder":
-            depends[node] = node.name not in constants
-            continue
-        drawn = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        depends[node] = drawn or any(depends.get(n, True) for n in node.all_input_nodes)
-        number = getattr(node.meta.get("val"), "node", None)
-        if str(node.target) == "aten.item.default" and number is not None and not depends[node]:
-            found |= number._expr.free_symbols  # `expr` is what it was found to be
-    return found
+    return torch.ops.aten._assert_scalar.default
 
 
 @contextmanager
@@ -81,7 +88,8 @@ def decided_by_example() -> Iterator[list[Decision]]:
             decisions.append(found)
 
     said = patched("torch.fx.experimental.symbolic_shapes:ShapeEnv", _log_real_tensor_propagation=record)
-    with said, config.patch(fake_tensor_propagate_real_tensors=True), seen_fakes(_put_values):
+    unchecked = patched("torch._library.utils:MutationChecker", check=lambda _: None)
+    with said, unchecked, config.patch(fake_tensor_propagate_real_tensors=True), seen_fakes(_put_values):
         yield decisions
 
 
@@ -95,10 +103,11 @@ def _put_values(fakes: dict[str, torch.Tensor], module: Module) -> None:
 
 def depends_on_data(error: BaseException | None) -> bool:
     """Whether an export failed because the model's code asks for the value of a tensor."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     while error is not None:
-        if isinstance(error, GuardOnDataDependentSymNode):
+        if isinstance(error, (GuardOnDataDependentSymNode, DataDependentOutputException)):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -28,7 +28,7 @@ from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
 from .strategies import Sizes, choose_sizes, trace
 from .tensors import array_of, tensor_of, tensor_placeholders
-from .tracing import lean_tracing, unlogged, unprinted
+from .tracing import lean_tracing, unlogged, unprinted, unused_constants
 from .training_modes import idle_dropouts, training_differences
 from .vmap_regions import without_vmap
 
@@ -253,6 +253,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         spelled_out(module, bound.further),
         layers_kept_whole(),
         lean_tracing(module),
+        unused_constants(),
         idle_moves(),
         registered_members(),
         own_gradients() as own,
@@ -265,7 +266,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
     ):
         warnings.simplefilter("ignore")
         try:
-            program, assumed = trace(export)
+            program, assumed = trace(export, module)
         except Exception as error:  # the model's own code and torch.export may raise anything
             raise export_error(module, error) from error
     notes = [

@@ -17,8 +17,29 @@ _REFUSALS = ("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torc
 """Where the errors are defined by which torch.export refuses a model."""
 
 
+class DecidedNumber(Exception):  # noqa: N818 - no error of anybody's
+    """The example decided a number, which is another for most inputs.
+
+    Attributes:
+        place: file and line of the model's code that asked for it.
+        real: whether it is no whole number.
+    """
+
+    def __init__(self, place: str, *, real: bool) -> None:
+        super().__init__("the example decides a number, which is another for most inputs")
+        self.place, self.real = place, real
+
+
 def export_error(module: Module, error: Exception) -> ModelError:
     """E104 where torch.export refuses, E103 where the model itself raises on these inputs."""
+    if isinstance(error, DecidedNumber):
+        first = error.__cause__
+        assert isinstance(first, Exception), "a number is decided where the first way failed"
+        if _selecting(module, first) is None and not _packs(first):
+            what, hint = _of_a_number(real=error.real)
+            place = error.place or type(module).__name__
+            return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
+        error = first
     place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
     if _packs(error):
         return ModelError(
@@ -169,7 +190,10 @@ def _of_numbers(error: Exception) -> tuple[str, str] | None:
             "keep every element and weigh it by the mask: `(x * mask).sum() / mask.sum()` in place of "
             "`x[mask].mean()`",
         )
-    real = re.search(r"\bzu?f\d", str(error)) is not None
+    return _of_a_number(real=re.search(r"\bzu?f\d", str(error)) is not None)
+
+
+def _of_a_number(*, real: bool) -> tuple[str, str]:
     taken = "`.item()`, `float()`, `.tolist()`" if real else "`.item()`, `int()`, `nonzero`, a mask as index"
     return (
         f"its code goes on by a number that is data-dependent, taken out of a tensor ({taken})",

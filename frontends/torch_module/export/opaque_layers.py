@@ -93,8 +93,10 @@ def _define() -> object:
     library = torch.library.Library("regraft", "FRAGMENT")
     library.define(_SCHEMA)
     torch.library.register_fake("regraft::multihead_attention", _shapes, lib=library)
+    library.impl("multihead_attention", _attention, "CPU")  # values beside the fake ones
     library.define(_CTC_SCHEMA)
     torch.library.register_fake("regraft::ctc_losses", _shape_of_losses, lib=library)
+    library.impl("ctc_losses", _losses, "CPU")
     return library
 
 
@@ -122,8 +124,6 @@ def _shapes(
     average_weights: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs without values, where there is more than shapes to check by torch's own function."""
-    from torch.nn import functional
-
     weights_of = {"q": q_weight, "k": k_weight, "v": v_weight} if in_weight is None else {"in": in_weight}
     odd = (key_padding_mask, attn_mask, bias_k, bias_v, add_zero_attn or None, is_causal or None)
     if all(o is None for o in odd) and _fits(
@@ -136,6 +136,39 @@ def _shapes(
         batch = [query.shape[1 - length]] if query.dim() == 3 else []
         heads = [] if average_weights else [num_heads]
         return y, y.new_empty([*batch, *heads, query.shape[length], key.shape[length]])
+    return _attention(
+        *(query, key, value, out_weight, out_bias, in_weight, in_bias, q_weight, k_weight, v_weight),
+        *(bias_k, bias_v, key_padding_mask, attn_mask, num_heads, batch_first, dropout, add_zero_attn),
+        *(is_causal, need_weights, average_weights),
+    )
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    out_weight: torch.Tensor,
+    out_bias: torch.Tensor | None,
+    in_weight: torch.Tensor | None,
+    in_bias: torch.Tensor | None,
+    q_weight: torch.Tensor | None,
+    k_weight: torch.Tensor | None,
+    v_weight: torch.Tensor | None,
+    bias_k: torch.Tensor | None,
+    bias_v: torch.Tensor | None,
+    key_padding_mask: torch.Tensor | None,
+    attn_mask: torch.Tensor | None,
+    num_heads: int,
+    batch_first: bool,
+    dropout: float,
+    add_zero_attn: bool,
+    is_causal: bool,
+    need_weights: bool,
+    average_weights: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Torch's own function, with an empty tensor in place of no weights."""
+    from torch.nn import functional
+
     turned = batch_first and query.dim() == 3
     if turned:
         query, key, value = (t.transpose(0, 1) for t in (query, key, value))
@@ -166,6 +199,22 @@ def _shapes(
     )
     y = y.transpose(0, 1) if turned else y
     return y.contiguous(), y.new_empty(0) if weights is None else weights
+
+
+def _losses(
+    log_probs: torch.Tensor,
+    labels: torch.Tensor,
+    input_lengths: torch.Tensor,
+    target_lengths: torch.Tensor,
+    blank: int,
+    zero_infinity: bool,
+) -> torch.Tensor:
+    """Torch's own function, without a reduction."""
+    from torch.nn import functional
+
+    return functional.ctc_loss(
+        log_probs, labels, input_lengths, target_lengths, blank, "none", zero_infinity=zero_infinity
+    )
 
 
 def _shape_of_losses(

@@ -43,13 +43,32 @@ PATCHES = (
     Patch(
         "torch.fx.experimental.proxy_tensor",
         "track_tensor",
-        "numbers of buffers of one element are known while tracing",
+        "numbers made of constants and buffers are known while tracing",
+    ),
+    Patch(
+        "torch.fx.experimental.proxy_tensor",
+        "CONSTANT_NUMEL_LIMIT",
+        "values of constants of more than one element are known while tracing",
+        saves_only=True,
     ),
     Patch(
         "torch.fx.experimental.symbolic_shapes:ShapeEnv",
         "_log_real_tensor_propagation",
         "records the branches that the example decides",
     ),
+    Patch(
+        "torch._library.utils:MutationChecker",
+        "check",
+        "takes an optional tensor that is not given for one that is written",
+        saves_only=True,
+    ),
+    Patch(
+        "torch._export.passes.lift_constants_pass",
+        "_unused_constant",
+        "stops with an error at a constant that nothing uses, such as a `.data` that is assigned anew leaves",
+        saves_only=True,
+    ),
+    Patch("torch", "from_numpy", "takes an array of torch's own NumPy for the tensor that it is"),
     Patch("torch.compiler", "is_compiling", "code that asks whether it is traced is told that it runs"),
     Patch("torch.compiler", "is_exporting", "as is_compiling"),
     Patch("torch._subclasses", "FakeTensor", "as is_compiling, for code that asks its tensors"),

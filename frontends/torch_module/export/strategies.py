@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....ir import ModelError
-from .branch_by_example import Decision, decided_by_example, depends_on_data, symbols_of_constants
-from .buffer_constants import numbers_of_buffers, writes_numbers
-from .export_errors import is_refusal
+from .branch_by_example import Decision, decided_by_example, depends_on_data, numbers_fixed
+from .constant_numbers import LIMIT, numbers_of_constants, writes_numbers
+from .export_errors import DecidedNumber, is_refusal
 from .hide_tracing import pretend_to_run
 from .nonzero_loops import loops_over_every_place
+from .numpy_by_torch import gives_numpy, numpy_by_torch
 from .substitutes import substituted
 from .symbolic_builtins import numbers_taken, symbolic_lengths
 
@@ -56,44 +58,54 @@ class Tracing:
         name: what is done.
         applies: whether it is worth trying after a refusal; None before any.
         run: traces; raises whatever torch, the model, or `Unfaithful` raises.
+        goes_further: whether it gets past what makes the first fail, so that an error of its own is what
+            remains.
     """
 
     name: str
     applies: Callable[[Refusal | None], bool]
-    run: Callable[[Export], Traced]
+    run: Callable[[Export, Module], Traced]
+    goes_further: bool = False
 
 
-def _as_written(export: Export) -> Traced:
-    return export(), []
+def _as_written(export: Export, _: Module) -> Traced:
+    with numbers_of_constants():
+        return export(), []
 
 
-def _with_equivalents(export: Export) -> Traced:
-    with substituted(), numbers_of_buffers():
-        return _of_constant_buffers(export()), []
+def _with_equivalents(export: Export, _: Module) -> Traced:
+    with substituted():
+        return _with_numbers(export), []
 
 
-def _export_pretending_to_run(export: Export) -> Traced:
-    with pretend_to_run(), decided_by_example() as decisions:
+def _export_pretending_to_run(export: Export, _: Module) -> Traced:
+    with substituted(), pretend_to_run(), decided_by_example() as decisions:
         program = export()
-    return program, _assumptions(program, decisions)
+    return program, _assumptions(decisions)
 
 
-def _at_every_place(export: Export) -> Traced:
-    with numbers_of_buffers(), loops_over_every_place() as notes:
-        program = export()
-    return _of_constant_buffers(program), notes
+def _with_symbols(export: Export, module: Module) -> Traced:
+    with substituted(), symbolic_lengths(module):
+        program = _with_numbers(export)
+    return program, numbers_fixed(program)
 
 
-def _as_the_example(export: Export) -> Traced:
-    with numbers_of_buffers(), loops_over_every_place() as notes, decided_by_example() as decisions:
-        program = export()
-    return _of_constant_buffers(program), [*notes, *_assumptions(program, decisions)]
+def _at_every_place(export: Export, _: Module) -> Traced:
+    with substituted(), loops_over_every_place() as notes:
+        program = _with_numbers(export, notes)
+    return program, notes
+
+
+def _as_the_example(export: Export, _: Module) -> Traced:
+    with substituted(), loops_over_every_place() as notes, decided_by_example() as decisions:
+        program = _with_numbers(export, notes, decisions)
+    return program, [*notes, *_assumptions(decisions)]
 
 
 TRACINGS = (
     Tracing("as written", lambda refusal: refusal is None, _as_written),
     Tracing(
-        "with equivalents of functions that torch refuses, and buffers of one element as numbers",
+        "with equivalents of functions that torch refuses, and values of small buffers as numbers",
         lambda refusal: refusal is not None,
         _with_equivalents,
     ),
@@ -101,6 +113,11 @@ TRACINGS = (
         "told that it is not traced, branches on data as the example takes them",
         lambda refusal: refusal is not None and refusal.by_model and not refusal.on_data,
         _export_pretending_to_run,
+    ),
+    Tracing(
+        "`int` of a number that is taken out of data stays a symbol",
+        lambda refusal: refusal is not None and refusal.on_data,
+        _with_symbols,
     ),
     Tracing(
         "loops over nonzero run for every place that there may be",
@@ -111,46 +128,69 @@ TRACINGS = (
         "branches on data as the example takes them",
         lambda refusal: refusal is not None and refusal.on_data,
         _as_the_example,
+        goes_further=True,
     ),
 )
-"""Ways to trace, in order. The last three leave a note for every assumption that they make."""
+"""Ways to trace, in order: all but the first with equivalents of functions that torch refuses.
+
+The last four leave a note for every assumption that they make.
+"""
 
 
-def trace(export: Export) -> Traced:
+def trace(export: Export, module: Module) -> Traced:
     """Return what the first tracing gives that works.
 
     Raises:
-        Exception: what the first raised, when none works.
+        Exception: when none works, what the first raised, or one that got further.
     """
     refusal: Refusal | None = None
-    for tracing in TRACINGS:
+    remains: Exception | None = None
+    numpy = False
+    ways = list(TRACINGS)
+    while ways:
+        tracing = ways.pop(0)
         if not tracing.applies(refusal):
             continue
         try:
-            return tracing.run(export)
+            with numpy_by_torch(module) if numpy else nullcontext():
+                return tracing.run(export, module)
         except Exception as error:  # the model's own code and torch.export may raise anything
-            if refusal is None:
+            if gives_numpy(error) and not numpy:  # then all ways once more
+                numpy, ways = True, list(TRACINGS[1:])
+            if refusal is None or (gives_numpy(refusal.error) and depends_on_data(error)):
                 refusal = Refusal(error, not is_refusal(error), depends_on_data(error))
+            elif tracing.goes_further and (isinstance(error, DecidedNumber) or depends_on_data(error)):
+                remains = error
     assert refusal is not None
+    if remains is not None:
+        raise remains from refusal.error
     raise refusal.error
 
 
-def _of_constant_buffers(program: ExportedProgram) -> ExportedProgram:
-    if writes_numbers(program):
-        raise Unfaithful("a buffer of one element that the model writes was taken for a number")
-    return program
+def _with_numbers(
+    export: Export, notes: list[str] | None = None, decisions: list[Decision] | None = None
+) -> ExportedProgram:
+    """Export with the values of small buffers, or where the model writes such, of those of one element."""
+    for limit in (LIMIT, 1):
+        for found in (notes, decisions):
+            if found:
+                found.clear()
+        with numbers_of_constants(buffers=limit):
+            program = export()
+        if not writes_numbers(program, limit):
+            return program
+    raise Unfaithful("a buffer of one element that the model writes was taken for a number")
 
 
-def _assumptions(program: ExportedProgram, decisions: list[Decision]) -> list[str]:
+def _assumptions(decisions: list[Decision]) -> list[str]:
     """Return a note for every branch that the example decided.
 
     Raises:
-        Unfaithful: when it decided numbers too.
+        DecidedNumber: when it decided numbers too.
     """
-    of_constants = symbols_of_constants(program)
-    decisions = [d for d in decisions if not d.condition.free_symbols <= of_constants]
-    if not all(d.of_truth for d in decisions):
-        raise Unfaithful("the example decides a number, which is another for most inputs")
+    for decision in decisions:
+        if not decision.of_truth:
+            raise DecidedNumber(decision.place, real="zuf" in str(decision.condition))
     return [d.note() for d in decisions]
 
 

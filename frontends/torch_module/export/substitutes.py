@@ -43,6 +43,10 @@ def _table() -> dict[Any, Callable[..., Any]]:
         torch.ctc_loss: _ctc_loss,
         torch.cov: _cov,
         torch.corrcoef: _corrcoef,
+        torch.equal: _equal,
+        torch.Tensor.equal: _equal,
+        torch.allclose: _allclose,
+        torch.Tensor.allclose: _allclose,
         data.__get__: torch.Tensor.detach,
     }
 
@@ -131,6 +135,24 @@ def _gaussian_nll_loss(
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return {"mean": torch.mean, "sum": torch.sum}.get(reduction, lambda x: x)(loss)
+
+
+def _equal(input: Tensor, other: Tensor) -> bool:  # noqa: A002 - torch's name
+    """Torch's own as one truth value of data, and none where shapes or identity decide."""
+    if input is other or input.shape != other.shape:
+        return input is other
+    return bool((input == other).all())
+
+
+def _allclose(
+    input: Tensor,  # noqa: A002 - torch's name
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> bool:
+    """Torch's own as one truth value of data."""
+    return bool(input.isclose(other, rtol, atol, equal_nan).all())
 
 
 def _cov(

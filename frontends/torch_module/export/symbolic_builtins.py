@@ -36,16 +36,15 @@ def symbolic_lengths(module: Module) -> Iterator[bool]:
         return of.shape[0] if isinstance(of, torch.Tensor) and of.dim() else builtins.len(of)
 
     own = {"len": length, "int": _Whole, "list": Listed}
-    homes = _measuring(module)
-    for home in homes:
-        home.update({n: f for n, f in own.items() if n not in home})
+    added = [(home, n) for home in _measuring(module) for n in own if n not in home]
+    for home, name in added:
+        home[name] = own[name]
     try:
-        yield bool(homes)
+        yield bool(added)
     finally:
-        for home in homes:
-            for name, function in own.items():
-                if home.get(name) is function:
-                    del home[name]
+        for home, name in added:
+            if home.get(name) is own[name]:
+                del home[name]
 
 
 @contextmanager
@@ -64,24 +63,30 @@ def numbers_taken() -> Iterator[list[str]]:
 
 def _measuring(module: Module) -> list[dict[str, Any]]:
     """The global names of the Python modules whose code the model's classes run, where it takes numbers."""
+    homes: dict[int, dict[str, Any]] = {}
+    for function in functions_of(module):
+        if any(_NUMBERS.intersection(code.co_names) for code in _nested(function.__code__)):
+            homes[id(function.__globals__)] = function.__globals__
+    return list(homes.values())
+
+
+def functions_of(module: Module) -> Iterator[FunctionType]:
+    """The functions that the model's classes define or hold, and those that these name; libraries' apart."""
     classes = {c for m in module.modules() for c in type(m).__mro__ if not _is_library(c.__module__)}
     held = [v for owner in (*classes, *module.modules()) for v in vars(owner).values()]
     waiting = [f for f in map(_function, held) if f is not None]
     seen: set[int] = set()
-    homes: dict[int, dict[str, Any]] = {}
     while waiting:
         function = waiting.pop()
         if id(function) in seen or _is_library(function.__module__ or ""):
             continue
         seen.add(id(function))
+        yield function
         names = {n for code in _nested(function.__code__) for n in code.co_names}
         home = function.__globals__
-        if names & _NUMBERS:
-            homes[id(home)] = home
         used = [home.get(n) for n in names]
         used += [vars(m).get(n) for m in used if isinstance(m, ModuleType) for n in names]
         waiting += [f for u in used if (f := _function(u)) is not None]
-    return list(homes.values())
 
 
 def _function(value: object) -> FunctionType | None:
@@ -138,6 +143,8 @@ class _Int(StandIn):
     def __call__(cls, *args: Any, **keywords: Any) -> Any:
         import torch
 
+        if len(args) == 1 and isinstance(args[0], torch.Tensor):
+            args = (args[0].item(),)
         if len(args) == 1 and isinstance(args[0], (torch.SymInt, torch.SymFloat)):
             return torch.sym_int(args[0])
         return builtins.int(*args, **keywords)

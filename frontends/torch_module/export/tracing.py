@@ -10,10 +10,10 @@ import importlib
 import logging
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .patches import patched
+from .patches import original, patched
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +33,13 @@ def lean_tracing(module: Module) -> Iterator[None]:
         stack.enter_context(patched(proxies, _extract_tensor_metadata=lambda _value: None))
         stack.enter_context(patched("torch.utils._traceback", _extract_symbolized_tb=_frames))
         yield
+
+
+def unused_constants() -> AbstractContextManager[None]:
+    """Constants that nothing uses are left out of a program, in place of stopping its export."""
+    home = "torch._export.passes.lift_constants_pass"
+    find = original(home, "_unused_constant")
+    return patched(home, _unused_constant=lambda node: find(node) if node.users else [node])
 
 
 @contextmanager

@@ -327,10 +327,178 @@ def test_a_number_that_python_takes_out_of_a_tensor_is_named_as_such(function):
     assert not [word for word in ("zuf", "GuardOn", "Sym") if word in str(refused.value)]
 
 
-def test_numpy_inside_a_forward_is_named_as_such():
-    class Sine(nn.Module):
+def test_numpy_that_torch_cannot_follow_is_named_as_such():
+    class Sorted(nn.Module):
         def forward(self, x):
-            return x * torch.from_numpy(np.sin(x.numpy()))
+            return x * torch.from_numpy(np.lexsort(x.numpy()))
 
     with pytest.raises(ModelError, match=r"E104 .*follow NumPy"):
-        regraft.load(Sine(), (torch.rand(2, 5),))
+        regraft.load(Sorted(), (torch.rand(2, 5),))
+
+
+class InNumPy(nn.Module):
+    """Takes frequencies and means in NumPy, as forecasting models do."""
+
+    def forward(self, x):
+        strongest = torch.topk(x.abs().mean(0), 2)[1].detach().cpu().numpy()
+        means = np.exp(x.detach().numpy()).mean(-1, keepdims=True) / 2
+        return x[:, strongest], torch.from_numpy(means) * x
+
+
+def test_what_numpy_computes_is_followed(check):
+    graph = check(InNumPy(), floats(2, 8))
+    assert graph.origin.notes == ["captured in evaluation mode"]
+
+
+STEPS = {
+    "the end of a range": lambda x: x * sum(range(int(_steps()))),
+    "the bound of an arange": lambda x: torch.arange(0, _steps()) * x.sum(),
+    "a list": lambda x: x.mean(dim=torch.arange(1, x.ndim).tolist(), keepdim=True),
+    "axes": lambda x: x.permute(*torch.cat((torch.tensor([1, 0]), torch.arange(2, x.ndim)))),
+    "a count": lambda x: x * int(torch.tensor([[1, 0, 1], [0, 1, 1]]).sum(1).max()),
+    "what is written into a constant": lambda x: x * _written(torch.ones(3)),
+}
+
+
+def _steps() -> float:
+    """The number of steps of torchdiffeq's solvers of a fixed step."""
+    times = torch.linspace(0, 1, 4)
+    return torch.ceil((times[-1] - times[0]) / 0.1 + 1).item()
+
+
+def _written(table: torch.Tensor) -> int:
+    table[1:].view(2).mul_(3)
+    return int(table.sum())
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_number_that_no_input_leads_to_is_known(name, check):
+    graph = check(STEPS[name], floats(2, 3, 4), dynamic=name != "axes")
+    assert graph.origin.notes[:1] == ["captured in evaluation mode"]
+    assert not [n for n in graph.origin.notes if "branch" in n]
+
+
+def test_a_constant_that_data_are_written_into_is_no_number():
+    class Tainted(nn.Module):
+        def forward(self, x):
+            table = torch.zeros(5)
+            view = table[1:]
+            view[0] = x.sum()
+            for _ in range(int(table.max())):
+                x = x + 1
+            return x
+
+    with pytest.raises(ModelError, match="data-dependent"):
+        regraft.load(Tainted(), (torch.ones(2, 3),))
+
+
+class Lengths(nn.Module):
+    """Makes a mask as long as the longest sequence, as torchaudio's Conformer does: its shape must fit."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.count = count
+
+    def forward(self, x, n):
+        return x * (torch.arange(self.count(n))[None] < n[:, None])[..., None]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [lambda n: int(n.max().item()), lambda n: int(n.max())],
+    ids=["an item", "a tensor"],
+)
+def test_a_size_that_data_determine_and_shapes_fix(count):
+    graph = regraft.load(Lengths(count), (torch.randn(2, 6, 3), torch.tensor([6, 4])), dynamic_batch=False)
+    said = [
+        n for n in graph.origin.assumed if re.match(r"the number that \S*test_torch_decided.py:\d+ takes", n)
+    ]
+    assert len(said) == 1
+    assert regraft.verify(graph, graph).passed
+
+
+class Counted(nn.Module):
+    """Computes with a number of data, and cuts by it."""
+
+    def forward(self, x, n):
+        return x * int(n.max()) + int((x.abs().max() * 3).item()), torch.arange(int(n.max()) + 1)
+
+
+@pytest.mark.parametrize(
+    "net", [Counted(), Lengths(lambda n: int((n * 0.99).max()) + 1)], ids=["used", "a size"]
+)
+def test_a_number_that_stays_data_is_followed(net):
+    graph = regraft.load(net, (torch.randn(2, 6, 3), torch.tensor([6, 4])))
+    assert graph.origin.notes == ["captured in evaluation mode"]
+    assert regraft.verify(graph, graph).passed
+
+
+class Kernel(nn.Module):
+    """Chooses a formula by whether its inputs are equal, as GPyTorch's kernels do."""
+
+    def forward(self, x, y):
+        same = torch.zeros(x.shape[0], x.shape[0])
+        z = same if torch.equal(x, x) else same + 1
+        return z.sum() + (y if torch.equal(x, y) else (x[:, None] - y[None]).pow(2).sum(-1))
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+def test_whether_tensors_are_equal_is_a_branch_on_data_only_where_they_may_be(rows):
+    graph = regraft.load(Kernel(), (torch.randn(3, 2), torch.randn(rows, 2)), dynamic_batch=False)
+    assert len([n for n in graph.origin.notes if "branch on data" in n]) == (rows == 3)
+    assert rows == 3 or regraft.verify(graph, graph).passed  # some draws are equal
+
+
+class Masked(nn.Conv2d):
+    """Masks its weight by assignment, as PixelCNN and CompressAI do."""
+
+    def forward(self, x):
+        self.weight.data = self.weight.data * torch.tensor([0.0, 1, 0])
+        return super().forward(x)
+
+
+def whole(layer: str) -> nn.Module:
+    made = {
+        "attention": lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True),
+        "masked weight": lambda: nn.Sequential(nn.Unflatten(0, (-1, 1)), Masked(1, 2, 3, padding=1)),
+        "lstm": lambda: nn.LSTM(4, 4, batch_first=True),
+    }
+    return nn.Sequential(OverListedAxesKept(), made[layer]())
+
+
+class OverListedAxesKept(nn.Module):
+    """Centres on a mean, and branches on data: both need values beside the fake ones."""
+
+    def forward(self, x):
+        return x if x.sum() > 1e6 else x - x.mean(dim=torch.arange(1, x.dim()).tolist(), keepdim=True)
+
+
+@pytest.mark.parametrize("layer", ["attention", "masked weight", "lstm"])
+def test_a_branch_on_data_beside_other_layers(layer):
+    graph = regraft.load(whole(layer), (torch.rand(2, 3, 4),), dynamic_batch=False)
+    assert [n for n in graph.origin.notes if "branch on data" in n]
+    assert regraft.verify(graph, graph).passed
+
+
+def test_the_cause_that_remains_is_named_and_not_the_first():
+    class Both(nn.Module):
+        def forward(self, x, n):
+            if n.max() > 3:
+                x = x * 2
+            for _ in range(int(n.max())):
+                x = x + 1
+            return x
+
+    with pytest.raises(ModelError, match="data-dependent") as found:
+        regraft.load(Both(), (torch.ones(2, 3), torch.tensor([4, 2])))
+    line = Both.forward.__code__.co_firstlineno + 3
+    assert found.value.place.endswith(f"test_torch_decided.py:{line}")
+
+
+def test_places_of_numbers_that_have_no_form():
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return torch.arange(4).mul(x.max().item())
+
+    with pytest.raises(RegraftError, match=r"`.item\(\)`.*test_torch_decided.py:\d+"):
+        regraft.load(Scaled(), (torch.rand(2, 5),))
