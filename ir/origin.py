@@ -27,8 +27,8 @@ class Origin:
         notes: what a reader of the result should know ("captured in eval mode", …).
         assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
         otherwise: (symbol, size, why) of sizes at which the model computes something else than the graph.
-        arguments: (key of a module call, value that enters it) -> the name of that argument in the source;
-            those of one call in the source's order.
+        arguments: key of a module call -> name and value of each tensor that the source gives it, in the
+            source's order; two arguments may be one value.
         results: how the model nests what it returns, by the names of the graph's outputs; None if unknown.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
         trusted: whether the file at `model`, which was read as data, may be run by its framework.
@@ -54,7 +54,7 @@ class Origin:
     notes: list[str] = field(default_factory=list[str])
     assumed: list[str] = field(default_factory=list[str])
     otherwise: list[tuple[str, int, str]] = field(default_factory=list[tuple[str, int, str]])
-    arguments: dict[tuple[int, Value], str] = field(default_factory=dict[tuple[int, Value], str])
+    arguments: dict[int, list[tuple[str, Value]]] = field(default_factory=dict[int, list[tuple[str, Value]]])
     results: Nest = None
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
     trusted: bool = False
@@ -77,7 +77,7 @@ class Origin:
             assumed=list(self.assumed),
             otherwise=list(self.otherwise),
             landmarks=dict(self.landmarks),
-            arguments=dict(self.arguments),
+            arguments={call: list(given) for call, given in self.arguments.items()},
             packed=dict(self.packed),
             ends=list(self.ends),
             joined=list(self.joined),

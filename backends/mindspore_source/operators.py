@@ -15,7 +15,7 @@ TABLE = DeclarationTable(DOMAIN)
 
 IF, WHILE, ENTRY = (f"{DOMAIN}.{name}" for name in ("If", "While", "Entry"))
 
-SIZE_TENSOR = f"{DOMAIN}.SizeTensor"
+ARGUMENT, SIZE_TENSOR = f"{DOMAIN}.Argument", f"{DOMAIN}.SizeTensor"
 
 Types = Sequence[TensorType | None]
 
@@ -141,6 +141,12 @@ TABLE.add(
     ],
     infer=_top_k,
     summary="ONNX's TopK, whose places are int32",
+)
+TABLE.add(
+    "Argument",
+    inputs="X",
+    infer=_first,
+    summary="A value as one argument of a module call, distinct from the call's others; written as the value",
 )
 TABLE.add(
     "SizeTensor",

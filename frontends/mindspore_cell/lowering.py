@@ -77,7 +77,7 @@ class Lowerer:
             i for n in program.all_nodes() if n.op not in ("UpdateState", "Load") for i in n.inputs
         )
         self.reads = results_read(program)
-        self.positions: dict[tuple[int, Value], int] = {}
+        self.arguments: dict[int, dict[int, tuple[str, Value]]] = {}
         self.root = _Run(self, program.nodes, program.output, environment, attribution, self.builder)
 
     def run(self) -> Any:
@@ -90,9 +90,8 @@ class Lowerer:
         nodes = [n for n in self.program.all_nodes() if n.op not in _STRUCTURE and n.op not in _REFUSED]
         TABLE.require(((n.op, self.root.place_of(n)) for n in nodes), explain=explain)
         found = self.root.run()
-        named = self.graph.origin.arguments
-        inputs = sorted(named, key=self.positions.__getitem__)
-        self.graph.origin.arguments = {given: named[given] for given in inputs}
+        for call, given in self.arguments.items():
+            self.graph.origin.arguments[call] = [given[position] for position in sorted(given)]
         return found
 
     def lower(self, run: _Run, node: Node) -> Any:
@@ -112,11 +111,10 @@ class Lowerer:
 
     def name_argument(self, call: int, value: Value, cell: Any, position: int) -> None:
         """Note how the source calls an argument of a Cell that is not MindSpore's own."""
-        if type(cell).__module__.partition(".")[0] != "mindspore":
+        if _is_users(cell):
             names = inspect.getfullargspec(type(cell).construct).args[1:]
             if position < len(names):
-                self.graph.origin.arguments[call, value] = names[position]
-                self.positions.setdefault((call, value), position)
+                self.arguments.setdefault(call, {})[position] = (names[position], value)
 
     def as_output(self, found: Any) -> Value:
         """A value for a graph output that may be a constant."""
@@ -153,6 +151,7 @@ class _Run:
     ) -> None:
         self.lowerer, self.nodes, self.output, self.values = lowerer, nodes, output, values
         self.attribution, self.builder, self.function = attribution, builder, function
+        self._fills: dict[tuple[str, int | None], Value] = {}
 
     def run(self) -> Any:
         """Run all nodes; returns the result."""
@@ -300,6 +299,8 @@ class _Run:
         value = self.read(node.inputs[0])
         number, lowerer = self._number(node), self.lowerer
         cell = lowerer.calls[number].cell
+        if marker.is_entry and isinstance(value, BatchFill) and number and _is_users(cell):
+            value = self._make_in_caller(node.inputs[0], value, number)
         if marker.is_entry and isinstance(value, Value) and number and not self.function:
             lowerer.name_argument(lowerer.call_keys[number], value, cell, marker.position)
         if marker.is_entry or type(cell).__name__ not in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
@@ -311,6 +312,28 @@ class _Run:
             if type(cell).__name__ != "Dropout":
                 return self.builder.op("regraft.FeatureDropout", value, ratio=ratio)
             return self.builder.op("Dropout", value, self.builder.constant(np.float32(ratio), "float32"))
+
+    def _make_in_caller(self, name: str, fill: BatchFill, number: int) -> Value:
+        """Return the value of a fill that a Cell is given: its caller makes it, once for all readers."""
+        lowerer = self.lowerer
+        caller = lowerer.graph.modules.call(lowerer.call_keys[number]).parent
+        if (name, caller) not in self._fills:
+            with self.builder.inside(caller):
+                made = Call(
+                    Node(name, "fill"),
+                    [fill],
+                    self.builder,
+                    cell=None,
+                    place=lowerer.places[number],
+                    users=[0],
+                )
+                self._fills[name, caller] = made.value(0)
+        return self._fills[name, caller]
+
+
+def _is_users(cell: object) -> bool:
+    """Whether a Cell is none of MindSpore's own."""
+    return type(cell).__module__.partition(".")[0] != "mindspore"
 
 
 _REFUSED = {

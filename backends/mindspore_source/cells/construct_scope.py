@@ -13,6 +13,7 @@ from ..naming import attribute_name
 from ..text.expressions import Access, Argument, Call, Literal, Part, Quoted, Use
 from .cell_definition import Definition, Statement
 from .cells import Cells
+from .contraction import given_value
 
 
 class ConstructScope:
@@ -28,7 +29,7 @@ class ConstructScope:
 
     def host(self, value: Value) -> str:
         """Return "int" or "tuple" for a shape computation, empty for a tensor."""
-        return self.hosts.get(value, "")
+        return self.hosts.get(given_value(self.cells.graph, value), "")
 
     def is_returned(self, value: Value) -> bool:
         """Whether a call of the module returns the output; all return what one needs."""
@@ -40,6 +41,7 @@ class ConstructScope:
         """Return how `construct` writes a value: a variable, an attribute, or a literal."""
         if value in self.definition.inputs:
             return Use(value, level)
+        value = given_value(self.cells.graph, value)
         node = self.cells.graph.node(value.node)
         if isinstance(node, Parameter):
             if (

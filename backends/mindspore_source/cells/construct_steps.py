@@ -12,7 +12,7 @@ from ..text.expressions import ANY, KEPT, Access, Argument, Call, Element, Expre
 from .cell_definition import Branches, Definition, Method, Statement
 from .cells import Cells
 from .construct_scope import ConstructScope
-from .contraction import Body
+from .contraction import Body, is_argument
 from .layer_cells import find_layer, owns_state
 
 
@@ -48,6 +48,8 @@ def _write_step(
         into.statements.append(Statement(list(body.outputs), Expression((call,)), path.last))
         return
     operator = cells.graph.operator(key)
+    if is_argument(operator):
+        return  # its reader is written with what it stands for
     found = regions(cells.graph, operator)
     if found:
         into.statements.append(_branch(cells, operator, found, scope))

@@ -7,17 +7,21 @@ cannot be one step of its caller (data leaves it and comes back); the pass disso
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import networkx as nx
 
 from ....ir import Constant, Graph, Operator, Parameter, Value
+from ..operators import ARGUMENT
 from ..regions import entries, home_of, is_entry, regions
 
 Item = tuple[str, int]
 """("op", operator key) or ("call", call key)."""
+
+Place = tuple[str, int, int]
+"""("op", operator key, slot) or ("call", call key, number of its input): what reads a value."""
 
 
 Flow = dict[Item, dict[Item, None]]
@@ -69,9 +73,10 @@ class Contraction:
         flows: dict[int, Flow] = {c.key: {} for c in self.tree.calls()}
         first: dict[Item, int] = {}
         for key, chain in chains.items():
+            turn = self._turn(key)
             for call, item in chain:
                 flows[call].setdefault(item, {})
-                first[item] = min(first.get(item, key), key)
+                first[item] = min(first.get(item, turn), turn)
             for source in self.graph.flow.pred[key]:
                 for (call, item), (other_call, other) in zip(chain, chains.get(source, ()), strict=False):
                     if call != other_call:
@@ -84,6 +89,12 @@ class Contraction:
                 return _find_circle(flow)
             self.bodies[call] = Body(call, self.tree.call(call).module, items)
         return self._interfaces()
+
+    def _turn(self, key: int) -> int:
+        """Return when the source ran an operator; that of a distinct argument is its first reader's turn."""
+        if not is_argument(self.graph.node(key)):
+            return key
+        return min((user for user, _ in self.graph.users(Value(key))), default=key)
 
     def _chain(self, node: Operator) -> list[tuple[int, Item]]:
         """Return, outermost call first, (call, item of that call that holds the operator)."""
@@ -123,11 +134,11 @@ class Contraction:
                 return odd
         rows = [self._operands(body) for body in bodies]
         inside = [self._results_inside(body) for body in bodies]
-        groups: dict[tuple[Value, ...], None] = {}
+        groups: dict[tuple[Value, ...], None] = {}  # of values that are one in every call
         for column in zip(*rows, strict=True):
             if self._is_external(column[0], bodies[0], inside[0]):
                 groups.setdefault(tuple(column))
-        given = self._sort_as_given(bodies[0], list(groups))
+        given = self._sort_as_given(bodies, list(groups))
         for at, body in enumerate(bodies):
             body.inputs = [group[at] for group in given]
         results = [self._results(body) for body in bodies]
@@ -142,28 +153,51 @@ class Contraction:
                 body.outputs = [value for _, value in self.graph.outputs]
         return []
 
-    def _sort_as_given(self, body: Body, groups: list[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
+    def _sort_as_given(self, bodies: list[Body], groups: list[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
         """Return the arguments in the source's order, where it is known of all; else in that of their use."""
-        said = self._given.get(body.call, {})
-        if not all(group[0] in said for group in groups):
+        calls = [body.call for body in bodies]
+        known = [self.source_argument(calls, group) for group in groups]
+        if any(argument is None for argument in known):
             return groups
-        return sorted(groups, key=lambda group: said[group[0]])
+        positions = [position for position, _ in filter(None, known)]
+        return [group for _, group in sorted(zip(positions, groups, strict=True), key=lambda pair: pair[0])]
 
-    @cached_property
-    def _given(self) -> dict[int, dict[Value, int]]:
-        """Call -> the values that the source gives it, with their positions."""
-        found: dict[int, dict[Value, int]] = {}
-        for call, value in self.graph.origin.arguments:
-            known = found.setdefault(call, {})
-            known[value] = len(known)
-        return found
+    def source_argument(self, calls: Sequence[int], group: Sequence[Value]) -> tuple[int, str] | None:
+        """Return position and name of an argument in the source; None where they are not known.
+
+        Args:
+            calls: calls of one module.
+            group: the argument's value in each of them.
+        """
+        found: dict[int, str] | None = None
+        for call, value in zip(calls, group, strict=True):
+            given = self.graph.origin.arguments.get(call, [])
+            stands_for = given_value(self.graph, value)
+            own = {at: name for at, (name, each) in enumerate(given) if each == stands_for}
+            if own:  # a pass may have put another value into a call
+                found = own if found is None else {at: name for at, name in found.items() if at in own}
+        return min(found.items(), default=None) if found else None
+
+    def places(self, body: Body, number: int) -> Iterator[tuple[int, int]]:
+        """Yield (operator key, slot) of what reads an input of a call, in that call and those made in it."""
+        bodies = [self.bodies[call.key] for call in self.tree.calls(body.module)]
+        own = next(at for at, each in enumerate(bodies) if each is body)
+        wanted = tuple(each.inputs[number] for each in bodies)
+        rows = [[read for item in each.items for read in self._reads(item)] for each in bodies]
+        for column in zip(*rows, strict=True):
+            if tuple(value for value, _ in column) == wanted:
+                kind, key, at = column[own][1]
+                if kind == "op":
+                    yield key, at
+                else:
+                    yield from self.places(self.bodies[key], at)
 
     def _describe(self, body: Body) -> object:
         """Return the description that all calls of one module must share."""
         position: dict[Value, int] = {}
         form: list[object] = []
         for item in body.items:
-            operands = [self._position(v, position) for v in self._item_operands(item)]
+            operands = [self._position(v, position, body.module) for v in self._item_operands(item)]
             if item[0] == "op":
                 node = self.graph.operator(item[1])
                 form.append((node.qualified_name, repr(sorted(node.attributes.items())), tuple(operands)))
@@ -171,25 +205,38 @@ class Contraction:
                 form.append((self.tree.call(item[1]).module, tuple(operands)))
             for value in self._item_results(item):
                 position[value] = len(position)
-        form.append(tuple(self._position(v, position) for v in self.returned.get(body.call, ())))
+        returned = self.returned.get(body.call, ())
+        form.append(tuple(self._position(v, position, body.module) for v in returned))
         return form
 
-    def _position(self, value: Value, position: dict[Value, int]) -> object:
+    def _position(self, value: Value, position: dict[Value, int], module: int) -> object:
         node = self.graph.node(value.node)
         if isinstance(node, Constant):
             return node.data.content_digest()
-        return position.get(value, value if isinstance(node, Parameter) else "outside")
+        own = isinstance(node, Parameter) and self.holder(module, node.key) is not None
+        return position.get(value, value if own else "outside")
 
     def _item_operands(self, item: Item) -> list[Value]:
-        if item[0] == "call":  # what a region is given, its If or Loop reads
-            return [] if item[1] in self.returned else self.bodies[item[1]].inputs
-        given, node = self.graph.operands(item[1]), self.graph.operator(item[1])
-        del given[entries(node)]
-        operands = [v for v in given if v is not None] + self.graph.captured(item[1])
+        return [value for value, _ in self._reads(item)]
+
+    def _reads(self, item: Item) -> list[tuple[Value, Place]]:
+        """Return the values that an item reads, each with what reads it."""
+        kind, key = item
+        if kind == "call":  # what a region is given, its If or Loop reads
+            return [] if key in self.returned else self._inputs(key)
+        node = self.graph.operator(key)
+        marks = range(len(self.graph.operands(key)))[entries(node)]
+        reads = [(Value(source, output), slot) for slot, source, output in self.graph.flow.operands(key)]
+        found: list[tuple[Value, Place]] = [
+            (value, ("op", key, slot)) for value, slot in reads if slot not in marks
+        ]
         for region in regions(self.graph, node):
-            operands += self.bodies[region.call].inputs
-            operands = [v for v in operands if v not in region.state]
-        return operands
+            found += self._inputs(region.call)
+            found = [(value, place) for value, place in found if value not in region.state]
+        return found
+
+    def _inputs(self, call: int) -> list[tuple[Value, Place]]:
+        return [(value, ("call", call, at)) for at, value in enumerate(self.bodies[call].inputs)]
 
     def _item_results(self, item: Item) -> list[Value]:
         if item[0] == "call":
@@ -261,6 +308,20 @@ class Contraction:
                 if above in paths:
                     needed.add(paths[above])
         return needed
+
+
+def given_value(graph: Graph, value: Value) -> Value:
+    """Return the value that a distinct argument of a call stands for; any other value itself."""
+    while is_argument(graph.node(value.node)):
+        (operand,) = graph.operands(value.node)
+        assert operand is not None
+        value = operand
+    return value
+
+
+def is_argument(node: object) -> bool:
+    """Whether a node only tells an argument of a call from another of the same value."""
+    return isinstance(node, Operator) and node.qualified_name == ARGUMENT
 
 
 def _sort(flow: Flow, first: dict[Item, int]) -> list[Item]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....ir import Graph, Parameter, Value
 from ..regions import is_region
-from .contraction import Body, Contraction
+from .contraction import Body, Contraction, given_value
 
 
 class EmittedModules:
@@ -86,13 +86,15 @@ class EmittedModules:
     def input_names(self, module: int) -> list[str]:
         """Return names of a module's arguments: the source's, or of graph inputs that every call is given."""
         bodies = [b for b in self.contraction.bodies.values() if b.module == module]
-        said = self.graph.origin.arguments
-        names = zip(
-            *([said.get((b.call, v)) or self.input_name(v) for v in b.inputs] for b in bodies), strict=False
-        )
-        return [found[0] if len(set(found)) == 1 else "" for found in names]
+        calls = [body.call for body in bodies]
+        found: list[str] = []
+        for group in zip(*(body.inputs for body in bodies), strict=True):
+            known = self.contraction.source_argument(calls, group)
+            names = {known[1]} if known else set(map(self.input_name, group))
+            found.append(names.pop() if len(names) == 1 else "")
+        return found
 
     def input_name(self, value: Value) -> str:
         """Return the name of an input of the graph; empty for any other value."""
-        node = self.graph.node(value.node)
+        node = self.graph.node(given_value(self.graph, value).node)
         return getattr(node, "name", "") if node.key in self.graph.inputs else ""

@@ -36,6 +36,7 @@ from .register_loose_parameters import RegisterLooseParameters
 from .remove_empty_calls import RemoveEmptyCalls
 from .restore_leaky_relu import RestoreLeakyRelu
 from .return_size_tensors import ReturnSizeTensors
+from .separate_arguments import SeparateArguments
 from .separate_statistics import SeparateStatistics
 from .split_shared_layers import SplitSharedLayers
 from .unwrap_flatten import UnwrapFlatten
@@ -85,6 +86,7 @@ LOWERING: tuple[Pass, ...] = (
     SplitSharedLayers(),
     HoistCalls(),
     MeasureSizes(),
-    DissolveCalls(),  # last: every call is a step of its caller from here on
+    DissolveCalls(),  # every call is a step of its caller from here on
+    SeparateArguments(),
 )
 """The passes in order; `regraft passes --to mindspore` lists them."""
