@@ -30,6 +30,7 @@ from .inputs import (
     is_varied,
     make_inputs,
     measure_largest_value,
+    open_symbols,
     other_sizes,
     resize_inputs,
 )
@@ -60,6 +61,10 @@ _SINGULAR = 0.05
 """Relative difference above which no second draw is made: rounding near a pole is smaller."""
 
 
+_REFUSALS = 2
+"""Number of cases that the source refuses of which the reasons are noted."""
+
+
 class Cases:
     """Runs both sides on one case after the other.
 
@@ -79,6 +84,7 @@ class Cases:
         self._usual = ""
         self._differs, self._measures = False, True
         self._fusion = Fusion(sides)
+        self._refused: list[tuple[str, str]] = []
 
     def rows(
         self, inputs: Arrays | None, modules: bool
@@ -148,6 +154,7 @@ class Cases:
             elif mixed is not None and all(other[symbol] == 1 for symbol in batch_symbols(self.graph)):
                 kind, again = "positive", {n: np.abs(a) if kind_of(a) == "f" else a for n, a in again.items()}
             outputs += self._run_another(other, kind, again)
+        self._note_refused()
         self.covered.bends = sum(bool(region) for bend in self._bending.bends for region in bend.regions)
         self.covered.unreached += self._bending.remark()
         if modules and self._failed is not None and not any(row.passed is False for row in rows):
@@ -234,8 +241,16 @@ class Cases:
         return None
 
     def _refuse(self, case: str, why: str) -> None:
-        self.notes.append(f"the source does not run with {case}, so that the target was not tried: {why}")
+        self._refused.append((case, why))
         self.covered.refused.append(case)
+
+    def _note_refused(self) -> None:
+        """Note the cases that the source refuses: sizes in one line, for which the first reason stands."""
+        for case, why in self._refused[:_REFUSALS]:
+            self.notes.append(f"the source does not run with {case}, so that the target was not tried: {why}")
+        more = [case for case, _ in self._refused[_REFUSALS:]]
+        if more:
+            self.notes.append(f"nor does it run with {'; '.join(more)}")
 
     def _run_branches(self, first: Arrays, sizes: dict[str, int], *, drawn: bool) -> list[OutputRow]:
         """Compare further inputs until every branch of the graph was taken; notes those not taken."""
@@ -402,8 +417,8 @@ class Cases:
         return rows
 
     def _other_rank(self, sizes: Mapping[str, int], run: Run) -> str:
-        """Describe an output whose rank at batch 1 differs from other sizes (`squeeze`); empty if none."""
-        if all(sizes.get(symbol) != 1 for symbol in batch_symbols(self.graph)):
+        """Describe an output whose rank at size 1 differs from other sizes (`squeeze`); empty if none."""
+        if all(sizes.get(symbol) != 1 for symbol in open_symbols(self.graph)):
             return ""
         for (name, value), (_, array) in zip(self.graph.outputs, run.outputs, strict=False):
             type_ = self.graph.type_of(value)

@@ -99,7 +99,8 @@ class Coverage:
         found = [] if self.sensitivity is None else self.sensitivity.unproved()
         found += self.unreached
         if self.refused:
-            found.append(f"{', '.join(self.refused)}, which the source refuses")
+            more = f" and {len(self.refused) - 1} more" if len(self.refused) > 1 else ""
+            found.append(f"{self.refused[0]}{more}, which the source refuses")
         return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,21 +15,44 @@ _BATCHES = (1, 2, 5)
 """Sizes of the batch: 1, at which axes vanish; the usual example; and one above the width of vectors."""
 
 
+_ALONE = 4
+"""Most open axes of which each is tried alone; of more, halves are, so that every two are parted once."""
+
+
 def other_sizes(graph: Graph, sizes: dict[str, int]) -> list[dict[str, int]]:
     """Return further sizes of the graph's symbols to run at, because a symbol alone proves nothing.
 
-    The batch (a symbol on axis 0 of an input) becomes 1, 2 and 5; then the other symbols double, which keeps
-    what is divisible divisible.
+    The batch (symbols on axis 0 of an input) becomes 1, 2 and 5, and the other symbols double, which keeps
+    what is divisible divisible. Then each symbol becomes 1 alone, because axes vanish and ranges are empty
+    there, and another size alone; and all do together.
     """
+    free = open_symbols(graph)
+    batch = sorted(free & batch_symbols(graph))
+    rest = sorted(free - set(batch))
+    another = {**dict.fromkeys(batch, _BATCHES[-1]), **{s: 2 * sizes[s] for s in rest}}
+    found = [dict.fromkeys(batch, size) for size in _BATCHES]
+    found.append({s: another[s] for s in rest})
+    parts = _parts([*batch, *rest])
+    found += [dict.fromkeys(part, 1) for part in parts]
+    found += [{s: another[s] for s in part} for part in parts]
+    found += [dict.fromkeys(rest, 1), dict.fromkeys([*batch, *rest], 1), another]
+    further = [{**sizes, **changed} for changed in found]
+    return [f for at, f in enumerate(further) if f != sizes and f not in further[:at]]
+
+
+def open_symbols(graph: Graph) -> set[str]:
+    """Return the symbols of the inputs' axes, without what is computed of others."""
     symbols = {s for node in graph.input_nodes() for s in node.type.shape or () if isinstance(s, str)}
-    free = {s for s in symbols if s.isidentifier()}
-    batch = free & batch_symbols(graph)
-    found: list[dict[str, int]] = []
-    if batch:
-        found += [dict.fromkeys(sorted(batch), size) for size in _BATCHES]
-    if free - batch:
-        found.append({s: 2 * sizes[s] for s in sorted(free - batch)})
-    return [further for changed in found if (further := {**sizes, **changed}) != sizes]
+    return {s for s in symbols if s.isidentifier()}
+
+
+def _parts(symbols: Sequence[str]) -> list[list[str]]:
+    """Return each symbol alone; of many, the halves by each bit of their numbers."""
+    if len(symbols) <= _ALONE:
+        return [[s] for s in symbols]
+    bits = range((len(symbols) - 1).bit_length())
+    halves = [[s for n, s in enumerate(symbols) if (n >> bit) % 2 == side] for bit in bits for side in (0, 1)]
+    return [half for half in halves if half]
 
 
 LARGEST = 256 * 2**20

@@ -52,9 +52,25 @@ def test_symbols_take_the_examples_sizes_then_others() -> None:
     graph = lookup()
     sizes = bindings(graph)
     assert sizes == {"N": 4, "S": 6}
-    further = [{"N": 1, "S": 6}, {"N": 2, "S": 6}, {"N": 5, "S": 6}, {"N": 4, "S": 12}]
-    assert other_sizes(graph, sizes) == further
-    assert [found["N"] for found in other_sizes(graph, {"N": 2, "S": 6})] == [1, 5, 2]
+    further = [(1, 6), (2, 6), (5, 6), (4, 12), (4, 1), (1, 1), (5, 12)]
+    assert [(found["N"], found["S"]) for found in other_sizes(graph, sizes)] == further
+    assert [found["N"] for found in other_sizes(graph, {"N": 2, "S": 6})][:3] == [1, 5, 2]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 13, 30])
+def test_every_open_axis_is_1_alone_and_beside_others_that_are_not(count: int) -> None:
+    graph = Graph()
+    names = [f"S{n}" for n in range(count)]
+    graph.add_input("x", TensorType("float32", (None, *names)))
+    sizes = dict.fromkeys(names, 3)
+    found = other_sizes(graph, sizes)
+    assert len(found) <= 3 + 4 * max(4, count.bit_length())
+    assert dict.fromkeys(names, 1) in found
+    assert dict.fromkeys(names, 6) in found
+    for one in names:
+        for other in set(names) - {one}:
+            assert any(f[one] == 1 and f[other] == 3 for f in found)
+            assert any(f[one] == 6 and f[other] == 3 for f in found)
 
 
 def test_given_inputs_are_resized_along_their_symbols() -> None:
