@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from .frontends import Inputs, LoadOptions, arrays_of, as_arrays, read, read_tree
 from .ir import Graph, ModelError, RegraftError, UnsupportedError
 from .ir.collector import pause_collector
 
+_OF_ONE_SIZE = (".mindir", ".pt2")
+"""Suffixes of files that take no inputs but of the sizes that they were exported with."""
+
 
 @pause_collector()
 def capture_or_name(target: object, inputs: Inputs, *, trust: bool) -> Graph:
     """A model to run beside another; with operators that nothing lowers it still runs in its framework."""
     try:
-        return _with_fitting_integers(target, inputs, trust=trust)
+        return _at_its_sizes(target, inputs, trust=trust)
     except UnsupportedError as error:
         tree = read_tree(target, LoadOptions(trust=trust))
         tree.origin.notes.append(
@@ -21,6 +26,21 @@ def capture_or_name(target: object, inputs: Inputs, *, trust: bool) -> Graph:
             f"{error.code} {error.message}"
         )
         return tree
+
+
+def _at_its_sizes(target: object, inputs: Inputs, *, trust: bool) -> Graph:
+    """A model loaded with these inputs, or a file with its own, where it takes none of another size."""
+    try:
+        return _with_fitting_integers(target, inputs, trust=trust)
+    except ModelError as error:
+        if error.code != "E103" or inputs is None or Path(str(target)).suffix not in _OF_ONE_SIZE:
+            raise
+        graph = read(target, None, LoadOptions(trust=trust))
+        given = [array for _, value in as_arrays(inputs) for array in arrays_of(value)]
+        ranks = [len(node.type.shape or ()) for node in graph.input_nodes()]
+        if [array.ndim for array in given] != ranks:
+            raise
+        return graph
 
 
 def _with_fitting_integers(target: object, inputs: Inputs, *, trust: bool) -> Graph:

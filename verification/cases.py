@@ -117,10 +117,7 @@ class Cases:
         self._usual = name
         if drawn:
             self.notes += notes_of(self.graph)
-        further, mixed = [s for s in other_sizes(self.graph, sizes) if self._fits(s, sizes)], None
-        if self.sides.one_size and further:
-            further = []
-            self.notes.append(f"only with {case_of(sizes)}: the target is a file that has no other size")
+        further, mixed = [s for s in self._other_sizes(sizes) if self._fits(s, sizes)], None
         varied = inputs is None and is_varied(self.graph) and not self.graph.origin.assumed
         if varied:
             mixed = self._mixture(further)
@@ -162,6 +159,14 @@ class Cases:
             wrong = {row.call: row for row in again if row.passed is False}
             rows = [wrong.get(row.call, row) for row in rows]
         return outputs, rows, culprit
+
+    def _other_sizes(self, sizes: dict[str, int]) -> list[dict[str, int]]:
+        """Return further sizes of the symbols for which the target has more than one."""
+        fixed = self.sides.fixed
+        if fixed:
+            self.notes.append(f"only with {case_of(fixed)}: the target has no other size")
+        found = [{**further, **{s: sizes[s] for s in fixed}} for further in other_sizes(self.graph, sizes)]
+        return [f for at, f in enumerate(found) if f != sizes and f not in found[:at]]
 
     def _fits(self, sizes: Mapping[str, int], usual: Mapping[str, int]) -> bool:
         """Whether values at further sizes are small, or no larger than usual; notes it if not."""

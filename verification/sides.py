@@ -47,11 +47,9 @@ class Sides:
     Attributes:
         notes: what a reader of the report should know besides.
         ulps: units in the last place that the runtimes' arithmetic may cost in the whole model.
-        one_size: whether the target has no size but that of the examples.
+        fixed: symbol -> the only size that the target has for it; the examples have that size.
         by_hand: as given.
     """
-
-    one_size = False
 
     def __init__(
         self, graph: Graph, source: Runner, target: Runner, exact: Runner | None, *, by_hand: bool = False
@@ -61,6 +59,7 @@ class Sides:
         self.by_hand = by_hand
         self._types: Types = "floats" if by_hand else "exact"
         self.notes: list[str] = []
+        self.fixed: dict[str, int] = {}
         self._cost = self._cost_of([node for _, node in walk_operators(graph)])
         self.ulps = self._cost.ulps
         if self.ulps > _WIDE:

@@ -17,9 +17,10 @@ from .cases import Cases
 from .compare import RANDOM
 from .drawn_values import NOTE as DRAWN
 from .drawn_values import draw_values
+from .fixed_sizes import at_sizes, find_fixed_sizes
 from .identity import NOTE as ONE_MODEL
 from .identity import are_one, excuse_random
-from .inputs import bindings, make_inputs
+from .inputs import bindings, make_inputs, resize_inputs
 from .proof import find_unproven
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.onnx_runner import OnnxRunner
@@ -164,11 +165,14 @@ def verify(
         exact = exact_runner(source)
         if exact is not None:
             runners.append(exact)
+        fixed = find_fixed_sizes(source, target, runners[1])
+        source = at_sizes(source, fixed)
+        if inputs is not None and expected is None and fixed:
+            inputs = resize_inputs(source, inputs, {**bindings(source, inputs), **fixed})
         sides = Sides(source, runners[0], runners[1], exact, by_hand=paired is not None)
+        sides.fixed = fixed
         if paired is not None and isinstance(target, Graph):
             sides.notes[:0] = [*([DRAWN] if alike else []), *paired.notes()]
-            symbols = bindings(target)
-            sides.one_size = isinstance(target.origin.model, (str, Path)) and not symbols
         before: list[OutputRow] = []
         trained: list[TrainingRow] = []
         gradients: tuple[GradientSizes, GradientSizes] | None = None
