@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 import weakref
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ _known: weakref.WeakKeyDictionary[Any, Construction] = weakref.WeakKeyDictionary
 _asked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _drawn: weakref.WeakKeyDictionary[Any, dict[int, Construction]] = weakref.WeakKeyDictionary()
 _fresh: weakref.WeakSet[Any] = weakref.WeakSet()
+_given: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 _watching: set[type] = set()
 
 
@@ -57,6 +59,14 @@ def construction_of(model: Any, path: str = "") -> Construction | None:
     """
     part = part_at(model, path)
     return None if part is None else _known.get(part)
+
+
+def arguments_of(part: Any) -> dict[str, Any] | None:
+    """The arguments that a library's layer was constructed with, by name; None where nobody watched."""
+    try:
+        return _given.get(part)
+    except TypeError:  # what cannot be referred to weakly was not watched
+        return None
 
 
 def asked_at(model: Any, path: str = "") -> str:
@@ -152,6 +162,9 @@ def constructions_noted(base: Any) -> Iterator[None]:
         frame = _user_frame(sys._getframe(1))
         if frame is not None:
             _known[self] = _construction(frame)
+            given = _arguments(sys._getframe(1), self, frame)
+            if given is not None:
+                _given[self] = given
             caller = _user_frame(frame.f_back)
             if caller is not None:
                 _asked[self] = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
@@ -164,6 +177,31 @@ def constructions_noted(base: Any) -> Iterator[None]:
     finally:
         base.__init__ = original
         _watching.discard(base)
+
+
+def _arguments(frame: FrameType | None, part: Any, user: FrameType) -> dict[str, Any] | None:
+    """The arguments of the outermost constructor of a library's that makes a part, simple ones only.
+
+    Args:
+        frame: of the innermost constructor.
+        part: what is constructed.
+        user: the frame of the user's that constructs it.
+    """
+    found: FrameType | None = None
+    while frame is not None and frame is not user:
+        code = frame.f_code
+        if (
+            code.co_name == "__init__"
+            and code.co_argcount
+            and frame.f_locals.get(code.co_varnames[0]) is part
+        ):
+            found = frame
+        frame = frame.f_back
+    if found is None or found.f_code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return None
+    code = found.f_code
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    return {name: found.f_locals[name] for name in names if name in found.f_locals}
 
 
 def _user_frame(frame: FrameType | None) -> FrameType | None:

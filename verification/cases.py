@@ -168,6 +168,10 @@ class Cases:
         found = [{**further, **{s: sizes[s] for s in fixed}} for further in other_sizes(self.graph, sizes)]
         return [f for at, f in enumerate(found) if f != sizes and f not in found[:at]]
 
+    def differing(self) -> Arrays | None:
+        """Return the inputs on which outputs differ, where those are not the first; None else."""
+        return None if self._failed is None else self._failed[1]
+
     def _fits(self, sizes: Mapping[str, int], usual: Mapping[str, int]) -> bool:
         """Whether values at further sizes are small, or no larger than usual; notes it if not."""
         needed = measure_largest_value(self.graph, sizes)

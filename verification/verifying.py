@@ -200,6 +200,8 @@ def verify(
         outputs, rows, culprit = cases.rows(inputs, modules)
         if paired is not None:
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))
+        if paired is not None and isinstance(target, Graph) and not all(row.passed for row in outputs):
+            _name_causes(paired, sides, target, cases.differing() or inputs, seed)
         nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, gradients)
         outputs = [*before, *outputs]
         if one:
@@ -245,6 +247,37 @@ def verify(
     finally:
         for runner in runners:
             runner.close()
+
+
+def _name_causes(
+    paired: NetComparison, sides: Sides, target: Graph, inputs: Mapping[str, Array] | None, seed: int
+) -> None:
+    """Name the lines of the target's methods that make the outputs differ, among the settings.
+
+    Args:
+        paired: the two nets, whose settings get them.
+        sides: both sides.
+        target: the target's graph.
+        inputs: on which the outputs differ; None where the first ones do.
+        seed: of the first ones.
+    """
+    from .causes.finding import causes_in_methods
+    from .two_nets.attributes import COUNT
+
+    nets = paired.nets
+    if nets.differing:  # each keeps weights of its own, so that no value is equal
+        return
+    given = make_inputs(sides.graph, bindings(sides.graph), seed) if inputs is None else inputs
+    runners = sides.source, sides.target
+    rows = causes_in_methods((sides.graph, target), runners, paired.modules, given, nets.settings)
+    if rows:
+        named = {(row.target, row.attribute) for row in rows}
+        settings = [
+            row
+            for row in nets.settings
+            if (row.target, row.attribute) not in named and not row.attribute.startswith(COUNT)
+        ]
+        paired.nets = replace(nets, settings=[*settings, *rows])
 
 
 def _with_magnitudes(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from ...frontends.class_source import class_source
+from ...frontends.function_arguments import OTHER_DEFAULTS
 from ...passes import Change
 from ..subject import Subject, resolve_name
 
@@ -20,48 +20,8 @@ CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Default:
-    """An argument of a function whose default is another in torch.
-
-    Attributes:
-        argument: its keyword.
-        position: its place among those without keyword; past all of them for a keyword alone.
-        here: what leaving it out means in MindSpore.
-        there: what it means in torch.
-        write: what to write for torch's.
-        code: the finding.
-    """
-
-    argument: str
-    position: int
-    here: str
-    there: str
-    write: str
-    code: str = "PT114"
-
-
 _Trap = tuple[int, str, str, str]
 """Line, code, what it does against torch's, what to write."""
-
-_NEVER = 99
-_SPREAD = _Default("ddof", 2, "divides by n", "by n - 1", "ddof=1", "PT113")
-_WINDOW = _Default("stride", 2, "moves by 1", "by its window", "stride=kernel_size", "PT110")
-
-_FUNCTIONS: dict[str, _Default] = {
-    **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _SPREAD),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _WINDOW),
-    "leaky_relu": _Default("alpha", 1, "has slope 0.2", "0.01", "alpha=0.01", "PT104"),
-    "smooth_l1_loss": _Default(
-        "reduction", 3, "gives the loss of each element", "their mean", 'reduction="mean"', "PT112"
-    ),
-    "meshgrid": _Default("indexing", _NEVER, 'is indexed "xy"', '"ij"', 'indexing="ij"'),
-    "median": _Default(
-        "axis", 1, "is that of the last axis, with its index", "of all elements", "the input flattened"
-    ),
-    "multinomial": _Default("replacement", 2, "draws with replacement", "without", "replacement=False"),
-}
-"""Function of `mindspore.ops` -> the argument."""
 
 
 def find(subject: Subject) -> list[Change]:
@@ -102,7 +62,7 @@ def _judge_call(call: ast.Call, function: Any, module: ModuleType | None) -> Ite
     home = getattr(function, "__module__", None) or ""
     if home.startswith("mindspore.") and not home.startswith("mindspore.mint"):
         name = function.__name__
-        default = _FUNCTIONS.get(name)
+        default = OTHER_DEFAULTS.get(name)
         if default is None or default.argument in given or len(call.args) > default.position:
             return
         if name == "median" and "axis" in given:

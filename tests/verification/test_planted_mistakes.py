@@ -113,9 +113,9 @@ IN_MINDSPORE = {
     "a shortcut that is computed and not added": Mistake(
         "return ops.relu(self.second_norm(self.second(y)) + self.skip(x))",
         "self.skip(x)\n        return ops.relu(self.second_norm(self.second(y)))",
-        "number of Add 1 against 0",
-        "the 1 `Add` of the source (",
-        "def construct(self, x)",
+        "call `self.bn2(self.conv2(out)) + self.shortcut(x)` (grader_torch.py:18) against none",
+        "what the source's `self.bn2(self.conv2(out)) + self.shortcut(x)` computes before `ops.relu`",
+        "return ops.relu(self.second_norm(self.second(y)))",
     ),
     "no bias": Mistake(
         "self.out = dense(8, 5)",

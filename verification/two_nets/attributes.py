@@ -10,6 +10,9 @@ from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, s
 from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same, on_the_same_axes
 from .remedies import Arguments, arguments_for, body_of, function_for, line_of, place_of, spelled
 
+COUNT = "number of"
+"""Beginning of the setting of modules of which one has more operators of a type."""
+
 _LINES = 4
 """Lines of the source that a remedy names."""
 
@@ -65,7 +68,7 @@ def shown(value: object) -> str:
     """A setting as a report writes it."""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def compare_attributes(
@@ -106,7 +109,7 @@ def compare_attributes(
                     path,
                     other,
                     name,
-                    f"number of {op_type}",
+                    f"{COUNT} {op_type}",
                     a,
                     b,
                     structure=True,
@@ -127,7 +130,7 @@ def moved(source: Graph, target: Graph, rows: Sequence[AttributeRow]) -> list[At
     """
     sides = Side(source, source.operators()), Side(target, target.operators())
     equal = {
-        f"number of {op_type}" for op_type in COUNTED if sides[0].count(op_type) == sides[1].count(op_type)
+        f"{COUNT} {op_type}" for op_type in COUNTED if sides[0].count(op_type) == sides[1].count(op_type)
     }
     return [row for row in rows if row.structure and row.attribute in equal]
 

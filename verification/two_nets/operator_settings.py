@@ -79,7 +79,7 @@ def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
 
     The Relu of what is never negative changes nothing.
     """
-    if not _is(operator, op_type):
+    if not _is(operator, op_type) or _is_of_sizes(operator):
         return False
     if op_type == "Relu":
         value = graph.operands(operator.key)[0]
@@ -90,6 +90,12 @@ def _counts(graph: Graph, operator: Operator, op_type: str) -> bool:
     return all(
         v is not None and isinstance(graph.node(v.node), Operator) for v in graph.operands(operator.key)
     )
+
+
+def _is_of_sizes(operator: Operator) -> bool:
+    """Whether an operator computes whole numbers: sizes of tensors, which nobody wrote."""
+    type_ = operator.types[0] if operator.types else None
+    return type_ is not None and type_.dtype in ("int32", "int64")
 
 
 def _exact_gelus(side: Side) -> list[Read]:

@@ -1,0 +1,307 @@
+"""What methods call is compared: an argument, operator or function that differs is named at its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import regraft
+
+SOURCE = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+TARGET = "import mindspore as ms\nfrom mindspore import nn, ops\n"
+SQUARE = "2x3x4x4"
+
+# name: (input, torch, wrong, what is named, what to write, right)
+ROWS: dict[str, tuple[str, str, str, str, str, str]] = {
+    "axis of softmax": (
+        "2x3x4x5",
+        "F.softmax(x, dim=1)",
+        "ops.softmax(x)",
+        "axis 1 against -1",
+        "axis=1",
+        "ops.softmax(x, axis=1)",
+    ),
+    "degrees of freedom": (
+        "4x6",
+        "x.var(1)",
+        "x.var(1)",
+        "ddof 1 against 0",
+        "ddof=1",
+        "x.var(1, ddof=1)",
+    ),
+    "order of a norm": (
+        "4x6",
+        "torch.norm(x, p=1, dim=1)",
+        "ops.norm(x, dim=1)",
+        "ord 1 against None",
+        "ord=1",
+        "ops.norm(x, ord=1, dim=1)",
+    ),
+    "axes of a mean": (
+        "2x3x4x5",
+        "x.mean((2, 3))",
+        "x.mean((1, 2))",
+        "axis 2, 3 against 1, 2",
+        "axis=(2, 3)",
+        "x.mean((2, 3))",
+    ),
+    "kept axis": (
+        "2x3x4",
+        "x.mean(1, keepdim=True)",
+        "x.mean(1)",
+        "True against False",
+        "=True",
+        "x.mean(1, True)",
+    ),
+    "form of gelu": (
+        "4x6",
+        "F.gelu(x)",
+        "nn.GELU()(x)",
+        "approximate False against True",
+        "approximate=False",
+        "nn.GELU(approximate=False)(x)",
+    ),
+    "slope": (
+        "4x6",
+        "F.leaky_relu(x)",
+        "ops.leaky_relu(x)",
+        "alpha 0.01 against 0.2",
+        "alpha=0.01",
+        "ops.leaky_relu(x, 0.01)",
+    ),
+    "both bounds": (
+        "4x6",
+        "F.hardtanh(x, -2, 2)",
+        "ops.hardtanh(x)",
+        "min_val, max_val -2, 2 against -1.0, 1.0",
+        "min_val=-2, max_val=2",
+        "ops.clamp(x, -2, 2)",
+    ),
+    "zeros counted in a mean": (
+        SQUARE,
+        "F.avg_pool2d(x, 3, stride=1, padding=1)",
+        "ops.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)",
+        "count_include_pad True against False",
+        "count_include_pad=True",
+        "ops.avg_pool2d(x, 3, stride=1, padding=1)",
+    ),
+    "corners of a resize": (
+        SQUARE,
+        "F.interpolate(x, scale_factor=2, mode='bilinear', align_corners=False)",
+        "ops.interpolate(x, size=(x.shape[2] * 2, x.shape[3] * 2), mode='bilinear', align_corners=True)",
+        "align_corners False against True",
+        "align_corners=False",
+        "ops.interpolate(x, size=(x.shape[2] * 2, x.shape[3] * 2), mode='bilinear', align_corners=False)",
+    ),
+    "rounding of a quotient": (
+        "4x6",
+        "torch.div(x * 7, 2, rounding_mode='floor')",
+        "ops.div(x * 7, 2, rounding_mode='trunc')",
+        "rounding_mode floor against trunc",
+        'rounding_mode="floor"',
+        "ops.floor(x * 3.5)",
+    ),
+    "kind of padding": (
+        SQUARE,
+        "F.pad(x, (1, 1, 1, 1), mode='reflect')",
+        "ops.pad(x, (1, 1, 1, 1))",
+        "mode reflect against constant",
+        'mode="reflect"',
+        "nn.ReflectionPad2d(1)(x)",
+    ),
+    "order of paddings": (
+        SQUARE,
+        "F.pad(x, (1, 0, 2, 0))",
+        "ops.pad(x, (2, 0, 1, 0))",
+        "padding 1, 0, 2, 0 against 2, 0, 1, 0",
+        "padding=(1, 0, 2, 0)",
+        "ops.pad(x, (1, 0, 2, 0))",
+    ),
+    "order of axes": (
+        "2x3x3x3",
+        "x.permute(0, 2, 3, 1)",
+        "x.permute(0, 3, 1, 2)",
+        "permute 0, 2, 3, 1 against 0, 3, 1, 2",
+        "permute(0, 2, 3, 1)",
+        "ops.transpose(x, (0, 2, 3, 1))",
+    ),
+    "a product with a transpose": (
+        "4x4",
+        "x @ x.t()",
+        "ops.matmul(x, x)",
+        "axes of `x`",
+        "x.permute(1, 0) in place of x",
+        "ops.matmul(x, x.T)",
+    ),
+    "axis of a concatenation": (
+        "2x4x4",
+        "torch.cat([x, x * 2], dim=1)",
+        "ops.cat((x, x * 2), axis=2)",
+        "axis 1 against 2",
+        "axis=1",
+        "ops.cat((x, x + x), axis=1)",
+    ),
+    "order of a concatenation": (
+        "2x4x4",
+        "torch.cat([x, x * 2], dim=1)",
+        "ops.cat((x * 2, x), axis=1)",
+        "order of the tensors second, first against first, second",
+        "the tensors in the order second, first",
+        "ops.cat((x, 2 * x), axis=1)",
+    ),
+    "operands": (
+        "4x6",
+        "x - x.mean(1, keepdim=True)",
+        "x.mean(1, True) - x",
+        "operands",
+        "the operands exchanged",
+        "-(x.mean(1, True) - x)",
+    ),
+    "a mask that is inverted": (
+        "4x6",
+        "x.masked_fill(x > 0, -1.0)",
+        "x.masked_fill(x <= 0, -1.0)",
+        "operator `>` against `<=`",
+        "`>` in place of `<=`",
+        "ops.where(x > 0, ms.Tensor(-1.0), x)",
+    ),
+    "a factor": ("4x6", "x * 0.125", "x * 0.25", "0.125 against 0.25", "0.125 in place of 0.25", "x / 8"),
+    "the scale of attention": (
+        "2x4x8",
+        "F.scaled_dot_product_attention(x, x * 2, x + 1)",
+        "ops.matmul(ops.softmax(ops.matmul(x, (x * 2).swapaxes(1, 2)), axis=-1), x + 1)",
+        "factor 0.353553 against none",
+        "* 0.353553",
+        "ops.matmul(ops.softmax(ops.matmul(x, (x * 2).swapaxes(1, 2)) / 8 ** 0.5, axis=-1), x + 1)",
+    ),
+    "a variance of a norm that is written out": (
+        "4x6",
+        "F.layer_norm(x, (6,))",
+        "(x - x.mean(1, True)) / ops.sqrt(x.var(1, ddof=1, keepdims=True) + 1e-5)",
+        "ddof 0 against 1",
+        "ddof=0",
+        "(x - x.mean(1, True)) / ops.sqrt(((x - x.mean(1, True)) ** 2).mean(1, True) + 1e-5)",
+    ),
+    "a function that is missing": (
+        "4x6",
+        "F.relu(x) + 1",
+        "x + 1",
+        "call `F.relu`",
+        "ops.relu(x) before `x + 1`",
+        "1 + ops.relu(x)",
+    ),
+    "a function that is missing at the end": (
+        "4x6",
+        "torch.tanh(x + 1)",
+        "x + 1",
+        "call `torch.tanh`",
+        "ops.tanh(x) at the end",
+        "(1 + x).tanh()",
+    ),
+    "a function too many": (
+        "4x6",
+        "x * 2",
+        "ops.relu(x) * 2",
+        "call none against `ops.relu`",
+        "no `ops.relu`",
+        "x + x",
+    ),
+    "another function": (
+        "4x6",
+        "F.silu(x)",
+        "ops.relu(x)",
+        "call `F.silu`",
+        "ops.silu(x)",
+        "x * ops.sigmoid(x)",
+    ),
+    "reduction of a loss": (
+        "4x6",
+        "F.mse_loss(x, x * 2, reduction='sum')",
+        "ops.mse_loss(x, x * 2)",
+        "reduction sum against mean",
+        'reduction="sum"',
+        "(x * x).sum()",
+    ),
+    "an ignored label": (
+        "4x6",
+        "F.cross_entropy(x, torch.tensor([0, 1, 2, 3]), ignore_index=0)",
+        "ops.cross_entropy(x, ms.Tensor([0, 1, 2, 3], ms.int32))",
+        "ignore_index 0 against -100",
+        "ignore_index=0",
+        "ops.cross_entropy(x[1:], ms.Tensor([1, 2, 3], ms.int32))",
+    ),
+    "which elements": (
+        "4x6",
+        "x[:, 1:4]",
+        "x[:, 0:3]",
+        "index [:, 1:4] against [:, 0:3]",
+        "[:, 1:4]",
+        "x[:, 1:-2]",
+    ),
+    "order of the largest": (
+        "4x6",
+        "torch.topk(x, 3, largest=False)[0]",
+        "ops.topk(x, 3)[0]",
+        "largest False against True",
+        "largest=False",
+        "ops.sort(x)[0][:, :3]",
+    ),
+    "axis of classes": (
+        "4:int64[0,5)",
+        "F.one_hot(x, 6).float()",
+        "ops.one_hot(x, 6, ops.ones((), ms.float32), ops.zeros((), ms.float32), 0)",
+        "axis 1 against 0",
+        "axis=1",
+        "ops.one_hot(x, 6, ops.ones((), ms.float32), ops.zeros((), ms.float32), -1)",
+    ),
+    "a cast": (
+        "4x6",
+        "x * 1.1",
+        "(x.astype(ms.float16) * 1.1).astype(ms.float32)",
+        "call none against `x.astype`",
+        "no `x.astype`",
+        "1.1 * x",
+    ),
+}
+
+
+def _written(folder: Path) -> tuple[Path, Path]:
+    """The files of both sides, a class each row."""
+    source, target = [SOURCE], [TARGET]
+    for at, (_, torch_, wrong, _, _, right) in enumerate(ROWS.values()):
+        source.append(f"\n\nclass Net{at}(nn.Module):\n    def forward(self, x):\n        return {torch_}\n")
+        for name, text in (("Wrong", wrong), ("Right", right)):
+            target.append(
+                f"\n\nclass {name}{at}(nn.Cell):\n    def construct(self, x):\n        return {text}\n"
+            )
+    paths = folder / "theirs.py", folder / "mine.py"
+    for path, lines in zip(paths, (source, target), strict=True):
+        path.write_text("".join(lines))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return _written(tmp_path_factory.mktemp("causes"))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_call_that_differs_is_named_with_what_to_write(row: str, files: tuple[Path, Path]) -> None:
+    at = list(ROWS).index(row)
+    inputs, _, _, difference, write, _ = ROWS[row]
+    report = regraft.verify(f"{files[0]}:Net{at}", f"{files[1]}:Wrong{at}", inputs)
+    assert report.verdict == "different"
+    found = report.nets.settings[0]
+    assert difference in str(found)
+    assert write in found.write
+    line = 3 + files[1].read_text().split("\n").index(f"class Wrong{at}(nn.Cell):")
+    assert found.place == f"mine.py:{line}"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_another_spelling_is_equal_and_nothing_is_named(row: str, files: tuple[Path, Path]) -> None:
+    at = list(ROWS).index(row)
+    report = regraft.verify(f"{files[0]}:Net{at}", f"{files[1]}:Right{at}", ROWS[row][0])
+    assert report.verdict == "equal", report.render(brief=True)
+    assert not [row for row in report.nets.settings if not row.structure]

@@ -1,0 +1,168 @@
+"""Finds the lines of a target's methods that make its outputs differ from its source's, as settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...frontends.constructions import construction_of
+from ...ir import Array, Graph, ModelError
+from ..runners.runs import Runner
+from ..two_nets.attributes import AttributeRow
+from ..two_nets.remedies import place_of
+from .hosts import host_of
+from .instrumenting import recording
+from .search import Found, find_causes
+from .tape import Record, Tape, TapeFullError
+from .translating import translated
+
+CALL = "call"
+"""The setting of a call that one side alone makes."""
+
+_SECONDS = 15.0
+"""How long causes are searched for at most."""
+
+
+def causes_in_methods(
+    graphs: tuple[Graph, Graph],
+    runners: tuple[Runner, Runner],
+    modules: Mapping[str, str],
+    inputs: Mapping[str, Array],
+    known: Sequence[AttributeRow],
+) -> list[AttributeRow]:
+    """Return what the target's own methods do otherwise, a row each, the first first.
+
+    Args:
+        graphs: the source's and the target's.
+        runners: that run them on one set of weights.
+        modules: path of a module in the source -> in the target.
+        inputs: inputs on which the outputs differ.
+        known: the settings of layers that differ, which are not to be named again.
+    """
+    found: list[Found] = []
+    for draw in (inputs, _widened(inputs)):
+        again = _found_on(draw, graphs, runners)
+        if not found or _written(again) > _written(found):
+            found = again
+        if all(cause.change is not None for cause in found):
+            break
+    rows = [(cause, _row(cause, graphs[1], modules)) for cause in found]
+    return [row for cause, row in rows if row is not None and not _is_named(cause, row, known)]
+
+
+def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow]) -> bool:
+    """Whether what is known of layers and of their order tells as much as a row."""
+    same = [other for other in known if other.target == row.target]
+    if cause.change is None:
+        return any(other.attribute == "order of calls" for other in same)
+    return cause.change.layer and bool(row.target) and not all(other.structure for other in same)
+
+
+def _written(found: Sequence[Found]) -> int:
+    """How many causes are something to be written otherwise in the target's own call."""
+    return sum(cause.change is not None for cause in found)
+
+
+def _widened(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Inputs whose values reach further, so that bounds and slopes act on them."""
+    return {name: a * np.asarray(3, a.dtype) if a.dtype.kind == "f" else a for name, a in inputs.items()}
+
+
+def _found_on(
+    inputs: Mapping[str, Array], graphs: tuple[Graph, Graph], runners: tuple[Runner, Runner]
+) -> list[Found]:
+    source, target = (_tape(g, r, inputs) for g, r in zip(graphs, runners, strict=True))
+    if source is None or target is None:
+        return []
+    with target.host.ready(graphs[1].origin.model):
+        return find_causes(source, target, _SECONDS)
+
+
+def _tape(graph: Graph, runner: Runner, inputs: Mapping[str, Array]) -> Tape | None:
+    """The calls of one side; None where nobody can record them."""
+    host, model = host_of(graph.origin.framework), graph.origin.model
+    if host is None or not isinstance(model, host.base()):
+        return None
+    try:
+        with recording(host, model) as tape:
+            runner.run(inputs, calls=False)
+    except (ModelError, TapeFullError):  # rewritten methods may fail where those of the user's do not
+        return None
+    return tape if tape.outputs else None
+
+
+def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRow | None:
+    """A difference as a setting; None where it says nothing that can be written."""
+    record, other, change = found.record, found.other, found.change
+    host = host_of(target.origin.framework)
+    assert host is not None
+    paths = {id(module): path for path, module in reversed(host.modules(target.origin.model))}
+    at = record if record is not None else found.behind
+    path = paths.get(id(at.module), "") if at is not None else ""
+    back = {theirs: mine for mine, theirs in modules.items()}
+    around = path
+    while around and around not in back:
+        around = around.rpartition(".")[0]
+    place = at.site.place if at is not None and at.site.line else ""
+    if change is not None and record is not None:
+        name = _class_of(record) if record.kind == "operator" else f"`{record.site.text}`"
+        if change.layer:
+            layer = paths.get(id(record.function), path)
+            return AttributeRow(
+                back.get(layer, back.get(around, "")),
+                layer,
+                type(record.function).__name__,
+                change.name,
+                change.source,
+                change.target,
+                statement=change.write,
+                place=_constructed_at(record.function) or place_of(target, layer) or place,
+            )
+        return AttributeRow(
+            back.get(around, ""),
+            path,
+            name,
+            change.name,
+            change.source,
+            change.target,
+            statement=change.write,
+            place=place,
+        )
+    mine, theirs = _described(other), _described(record if found.kind != "missing" else None)
+    statement = ""
+    if found.kind == "extra" and record is not None:
+        statement = f"no `{record.site.expression}`"
+    elif other is not None:
+        if record is not None and found.kind == "other function" and _says_nothing(record, other):
+            return None
+        text = translated(other, found.arrays, host)
+        where = ""
+        if found.kind == "missing":
+            where = f" before `{record.site.expression}`" if record is not None else " at the end"
+        statement = (text or f"what the source's `{other.site.expression}` computes") + where
+    return AttributeRow(
+        back.get(around, ""), path, _class_of(at), CALL, mine, theirs, statement=statement, place=place
+    )
+
+
+def _constructed_at(layer: object) -> str:
+    """The line that constructs a layer; empty where nobody watched."""
+    made = construction_of(layer)
+    return "" if made is None else made.place
+
+
+def _says_nothing(record: Record, other: Record) -> bool:
+    """Whether both are a layer of one name: then its weights or settings are to be looked at."""
+    return record.kind == other.kind == "layer"
+
+
+def _class_of(record: Record | None) -> str:
+    """The class of the module whose method makes a call."""
+    return "" if record is None or record.module is None else type(record.module).__name__
+
+
+def _described(record: Record | None) -> str:
+    if record is None:
+        return "none"
+    return f"`{record.site.expression}`" + (f" ({record.site.place})" if record.site.line else "")

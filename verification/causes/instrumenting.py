@@ -1,0 +1,419 @@
+"""Runs a model with its user's methods rewritten so that a tape sees every call and operator in them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+from ...frontends.constructions import constructions_noted
+from ...frontends.whose_code import is_users_file
+from .hosts import Host
+from .tape import Site, Tape, leaves
+
+_HOOK = "__regraft__"
+"""Name of the recorder in rewritten methods, a free variable of theirs."""
+
+_BINARY: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Add: ("+", "add"),
+    ast.Sub: ("-", "sub"),
+    ast.Mult: ("*", "mul"),
+    ast.Div: ("/", "truediv"),
+    ast.FloorDiv: ("//", "floordiv"),
+    ast.Mod: ("%", "mod"),
+    ast.Pow: ("**", "pow"),
+    ast.MatMult: ("@", "matmul"),
+    ast.BitAnd: ("&", "and_"),
+    ast.BitOr: ("|", "or_"),
+    ast.BitXor: ("^", "xor"),
+}
+_COMPARED: dict[type[ast.AST], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+_UNARY: dict[type[ast.AST], str] = {ast.USub: "-x", ast.Invert: "~"}
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **{sign: getattr(operator, name) for sign, name in _BINARY.values()},
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "-x": operator.neg,
+    "~": operator.invert,
+    "[]": operator.getitem,
+}
+"""Sign -> the function."""
+
+_ROOMS = ("F", "torch", "nn", "ops", "mint", "ms", "mindspore", "P", "self")
+"""Names before a dot that are no tensor."""
+
+_RAW = ("super", "locals", "vars", "globals", "eval", "exec", "isinstance", "len", "range", "print", "int")
+"""Functions that a frame must call itself, or that take no part."""
+
+
+class Recorder:
+    """What rewritten methods call in place of functions and operators.
+
+    Args:
+        tape: what receives the calls.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape, self.host = tape, tape.host
+        self.sites: list[Site] = []
+        self._functions: dict[Any, Any] = {}
+        self._stack: list[Any] = []
+        self._off = 0
+
+    def call(self, site: int, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call a function or a layer."""
+        inner = self._inside(function)
+        if inner is not None:
+            return inner(*args, **kwargs)
+        if isinstance(function, self.host.base()):
+            if self._is_open(function):
+                return function(*args, **kwargs)
+            return self._recorded(site, "layer", function, type(function).__name__, args, kwargs)
+        return self._recorded(site, "call", function, getattr(function, "__name__", ""), args, kwargs)
+
+    def method(self, site: int, receiver: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of a tensor, or anything else that an attribute is."""
+        if not self.host.is_tensor(receiver):
+            return self.call(site, getattr(receiver, name), *args, **kwargs)
+
+        def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(x, name)(*args, **kwargs)
+
+        return self._recorded(site, "method", method, name, (receiver, *args), kwargs)
+
+    def operator(self, site: int, sign: str, *operands: Any) -> Any:
+        """Apply an operator."""
+        return self._recorded(site, "operator", OPERATORS[sign], sign, operands, {})
+
+    def in_place(self, site: int, sign: str, left: Any, right: Any) -> Any:
+        """Apply an operator of an assignment."""
+        function = getattr(operator, "i" + OPERATORS[sign].__name__.lstrip("_"))
+        known = self.tape.known(((left, right), {}))
+        result = function(left, right)
+        self._put(site, "operator", OPERATORS[sign], sign, known, result, (left, right))
+        return result
+
+    def assign(self, site: int, target: Any, index: Any, value: Any) -> Any:
+        """Assign to a part of a tensor; return the tensor."""
+        known = self.tape.known(((target, index, value), {}))
+        target[index] = value
+
+        def assigned(x: Any, index: Any, value: Any) -> Any:
+            x[index] = value
+            return x
+
+        if self.host.is_tensor(target):
+            self._put(site, "operator", assigned, "[]=", known, target, (target,))
+        return target
+
+    @staticmethod
+    def slice(*bounds: Any) -> slice:
+        """Return a slice."""
+        return slice(*bounds)
+
+    def _recorded(
+        self, site: int, kind: str, function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        known = self.tape.known((args, kwargs))  # before it, as it may change them
+        self._off += 1
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            self._off -= 1
+        self._put(site, kind, function, name, known, result, (args, kwargs))
+        return result
+
+    def _put(
+        self, site: int, kind: str, function: Any, name: str, known: Any, result: Any, args: tuple[Any, ...]
+    ) -> None:
+        if self._off or not self._stack:
+            return
+        if not any(map(self.host.is_tensor, leaves((args, result)))):
+            return
+        module = self._stack[-1]
+        self.tape.put(self.sites[site], kind, function, name, known, result, module)
+
+    def _is_open(self, module: Any) -> bool:
+        return getattr(getattr(type(module), self.host.method, None), "_regraft_open", False)
+
+    def _inside(self, function: Any) -> Any:
+        """The rewritten form of a user's own function or method; None for anything else."""
+        bound = function.__self__ if isinstance(function, MethodType) else None
+        plain = function.__func__ if isinstance(function, MethodType) else function
+        if not isinstance(plain, FunctionType) or getattr(plain, "_regraft_open", False):
+            return None
+        if not is_users_file(plain.__code__.co_filename):
+            return None
+        if plain not in self._functions:
+            self._functions[plain] = self.rewritten(plain)
+        made = self._functions[plain]
+        return made if bound is None or made is None else MethodType(made, bound)
+
+    def rewritten(self, function: Any, owner: str = "") -> Any:
+        """A function with every call and operator in it given to this recorder; None where that cannot be."""
+        if hasattr(function, "__wrapped__") or inspect.isgeneratorfunction(function):
+            return None
+        try:
+            lines, first = inspect.getsourcelines(function)
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+        except (OSError, TypeError, SyntaxError, IndentationError):
+            return None
+        if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+            return None
+        definition = tree.body[0]
+        ast.increment_lineno(tree, first - 1)
+        code = function.__code__
+        rewriting = _Rewriting(self.sites, code.co_filename, owner)
+        definition.decorator_list, definition.returns = [], None
+        definition.args.defaults = [ast.Constant(None) for _ in definition.args.defaults]
+        definition.args.kw_defaults = [d and ast.Constant(None) for d in definition.args.kw_defaults]
+        for argument in ast.walk(definition.args):
+            if isinstance(argument, ast.arg):
+                argument.annotation = None
+        definition.body = [rewriting.visit(statement) for statement in definition.body]
+        inner: ast.stmt = definition
+        if owner:  # names with two underscores are those of a class
+            inner = ast.parse(f"class {owner}: pass").body[0]
+            assert isinstance(inner, ast.ClassDef)
+            inner.body = [definition]
+        outer = ast.parse(f"def outer({', '.join([_HOOK, *code.co_freevars])}): pass")
+        assert isinstance(outer.body[0], ast.FunctionDef)
+        outer.body[0].body = [inner]
+        try:
+            compiled = compile(ast.fix_missing_locations(outer), code.co_filename, "exec")
+        except (SyntaxError, ValueError):
+            return None
+        found = _code_named(compiled, definition.name)
+        if found is None:
+            return None
+        cells: dict[str, Any] = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        cells[_HOOK] = CellType(self)
+        if any(name not in cells for name in found.co_freevars):
+            return None
+        closure = tuple(cells[name] for name in found.co_freevars)
+        made = FunctionType(found, function.__globals__, function.__name__, function.__defaults__, closure)
+        made.__kwdefaults__ = function.__kwdefaults__
+        return made
+
+    @contextmanager
+    def entered(self, module: Any) -> Iterator[None]:
+        """A with block in which a module's method runs."""
+        self._stack.append(module)
+        try:
+            yield
+        finally:
+            self._stack.pop()
+
+    @property
+    def is_outermost(self) -> bool:
+        """Whether no method is running."""
+        return not self._stack
+
+    @property
+    def is_off(self) -> bool:
+        """Whether a library's code is running."""
+        return bool(self._off)
+
+
+class _Rewriting(ast.NodeTransformer):
+    """Gives calls and operators to the recorder."""
+
+    def __init__(self, sites: list[Site], file: str, owner: str) -> None:
+        self._sites, self._file, self._owner = sites, file, owner
+
+    def _site(self, node: Any, text: str, *operands: ast.expr) -> ast.expr:
+        texts = tuple(map(ast.unparse, operands))
+        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts))
+        return ast.Constant(len(self._sites) - 1)
+
+    def _hook(self, name: str, node: ast.AST, *args: ast.expr, keywords: Any = ()) -> ast.expr:
+        function = ast.Attribute(ast.Name(_HOOK, ast.Load()), name, ast.Load())
+        return ast.copy_location(ast.Call(function, list(args), list(keywords)), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if isinstance(node.func, ast.Name) and node.func.id in _RAW:
+            self.generic_visit(node)
+            return node
+        receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        if receiver and isinstance(receiver[0], ast.Name) and receiver[0].id in _ROOMS:
+            receiver = []
+        site = self._site(node, ast.unparse(node.func), *receiver, *node.args)
+        if isinstance(node.func, ast.Attribute):
+            head: tuple[ast.expr, ...] = (self.visit(node.func.value), ast.Constant(node.func.attr))
+            name = "method"
+        else:
+            head, name = (self.visit(node.func),), "call"
+        args = [self.visit(arg) for arg in node.args]
+        return self._hook(name, node, site, *head, *args, keywords=[self.visit(k) for k in node.keywords])
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        sign = _BINARY.get(type(node.op))
+        if sign is None:
+            self.generic_visit(node)
+            return node
+        site = self._site(node, sign[0], node.left, node.right)
+        return self._hook(
+            "operator", node, site, ast.Constant(sign[0]), self.visit(node.left), self.visit(node.right)
+        )
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        sign = _COMPARED.get(type(node.ops[0])) if len(node.ops) == 1 else None
+        if sign is None:
+            self.generic_visit(node)
+            return node
+        sides = self.visit(node.left), self.visit(node.comparators[0])
+        return self._hook("operator", node, self._site(node, sign), ast.Constant(sign), *sides)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        sign = _UNARY.get(type(node.op))
+        if sign is None or isinstance(node.operand, ast.Constant):
+            self.generic_visit(node)
+            return node
+        return self._hook(
+            "operator", node, self._site(node, sign), ast.Constant(sign), self.visit(node.operand)
+        )
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if not isinstance(node.ctx, ast.Load):
+            self.generic_visit(node)
+            return node
+        index = self._index(node.slice)
+        return self._hook(
+            "operator",
+            node,
+            self._site(node, "[]", node.value),
+            ast.Constant("[]"),
+            self.visit(node.value),
+            index,
+        )
+
+    def _index(self, index: ast.expr) -> ast.expr:
+        if isinstance(index, ast.Slice):
+            bounds = [
+                self.visit(b) if b else ast.Constant(None) for b in (index.lower, index.upper, index.step)
+            ]
+            return self._hook("slice", index, *bounds)
+        if isinstance(index, ast.Tuple):
+            return ast.copy_location(ast.Tuple([self._index(i) for i in index.elts], ast.Load()), index)
+        return self.visit(index)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        sign = _BINARY.get(type(node.op))
+        if sign is None or not isinstance(node.target, ast.Name):
+            node.value = self.visit(node.value)
+            return node
+        site = self._site(node, sign[0])
+        left = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
+        value = self._hook("in_place", node, site, ast.Constant(sign[0]), left, self.visit(node.value))
+        return ast.copy_location(ast.Assign([node.target], value), node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt:
+        target = node.targets[0]
+        if (
+            len(node.targets) == 1
+            and isinstance(target, ast.Subscript)
+            and isinstance(target.value, ast.Name)
+        ):
+            name = ast.Name(target.value.id, ast.Load())
+            index = self._index(target.slice)
+            value = self._hook("assign", node, self._site(node, "[]="), name, index, self.visit(node.value))
+            return ast.copy_location(ast.Assign([ast.Name(target.value.id, ast.Store())], value), node)
+        self.generic_visit(node)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+
+def _code_named(code: CodeType, name: str) -> CodeType | None:
+    """The code of a function in the constants of another."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            if constant.co_name == name:
+                return constant
+            found = _code_named(constant, name)
+            if found is not None:
+                return found
+    return None
+
+
+@contextmanager
+def recording(host: Host, model: Any) -> Iterator[Tape]:
+    """A with block in which a run of a model is recorded; the model's classes are as before afterwards."""
+    tape = Tape(host)
+    recorder = Recorder(tape)
+    replaced: list[tuple[Any, Any]] = []
+    classes = dict.fromkeys(type(module) for _, module in host.modules(model))
+    holders = dict.fromkeys(
+        holder
+        for cls in classes
+        if (holder := next((c for c in cls.__mro__ if host.method in vars(c)), None)) is not None
+    )
+    try:
+        for holder in holders:
+            original = vars(holder)[host.method]
+            made = _opened(recorder, holder, original)
+            if made is not None:
+                replaced.append((holder, original))
+                setattr(holder, host.method, made)
+        with constructions_noted(host.base()):  # also of layers that a method constructs
+            yield tape
+    finally:
+        for holder, original in replaced:
+            setattr(holder, host.method, original)
+
+
+def _opened(recorder: Recorder, holder: Any, original: Any) -> Any:
+    """The method of a class that records what it calls; None where it stays closed."""
+    host = recorder.host
+    if holder in host.containers():
+        site = len(recorder.sites)
+        recorder.sites.append(Site("", 0, holder.__name__))
+
+        def body(self: Any, *args: Any) -> Any:
+            for part in host.parts(self):
+                args = (recorder.call(site, part, *args),)
+            return args[0] if len(args) == 1 else args
+
+    elif isinstance(original, FunctionType) and is_users_file(original.__code__.co_filename):
+        body = recorder.rewritten(original, holder.__name__)
+        if body is None:
+            return None
+    else:
+        return None
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if recorder.is_off:
+            return original(self, *args, **kwargs)
+        outermost = recorder.is_outermost
+        if outermost:
+            tape = recorder.tape
+            tape.put(Site("", 0, "input"), "input", None, "input", ((), {}), (args, kwargs), None)
+        with recorder.entered(self):
+            result = body(self, *args, **kwargs)
+        if outermost:
+            recorder.tape.finish(result)
+        return result
+
+    opened: Any = method
+    opened._regraft_open = True
+    opened.__signature__ = inspect.signature(original)
+    return opened

@@ -1,0 +1,317 @@
+"""Finds the calls in which a target goes another way, by making them again, written otherwise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .calls import given_to
+from .changes import Change, Hints, changes_of, hints_of
+from .tape import Record, Ref, Tape, behind
+from .values import SAME, SHAPED, TURNED, Pool, is_plain, relation
+
+_TOLERANCES = (1e-5, 1e-6, 1e-4)
+"""Shares of the largest value up to which values count as equal; tried in turn."""
+
+_MOST_CAUSES = 6
+_WRITTEN_OUT = 16
+"""Calls behind the first that differs in which its cause may lie, where a function is written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A call that a target makes otherwise than its source.
+
+    Attributes:
+        record: the target's call; None where the target makes none.
+        other: the source's call that stands for it, where one does.
+        change: how the call is to be written; None where it has no counterpart.
+        kind: "argument", "operator", "other function", "missing" or "extra".
+        behind: of a call that is missing at the end: the target's last one.
+        arrays: the values that enter `other`.
+    """
+
+    record: Record | None
+    other: Record | None
+    change: Change | None
+    kind: str
+    behind: Record | None = None
+    arrays: dict[Ref, np.ndarray] = field(default_factory=dict)
+
+
+def find_causes(source: Tape, target: Tape, seconds: float) -> list[Found]:
+    """Return what makes the outputs of two runs differ, the first first.
+
+    Args:
+        source: calls of the source's run.
+        target: of the target's, on the same inputs, with the same weights; it is changed as calls are mended.
+        seconds: when to stop.
+    """
+    end = time.monotonic() + seconds
+    out: list[Found] = []
+    while len(out) < _MOST_CAUSES:
+        found = None
+        for tolerance in _TOLERANCES:
+            search = _Search(source, target, tolerance, end)
+            if search.wrong:
+                found = search.first()
+                break
+        if found is None:
+            break
+        other = found[0].other
+        entering = {} if other is None else {ref: source.value(ref) for ref in other.refs()}
+        out.append(replace(found[0], arrays=entering))
+        if not found[1]:
+            break
+        for ref, array in found[1].items():
+            target.records[ref.record].arrays[ref.leaf] = array
+    return out
+
+
+_LIKE = {"": 0, TURNED: 1, SHAPED: 2, SAME: 3}
+
+Values = dict[Ref, np.ndarray]
+
+
+class _Search:
+    """One look for the first difference.
+
+    Args:
+        source: the source's calls.
+        target: the target's.
+        tolerance: how close equal values are.
+        end: when to stop.
+    """
+
+    def __init__(self, source: Tape, target: Tape, tolerance: float, end: float) -> None:
+        self.source, self.target, self.tolerance, self.end = source, target, tolerance, end
+        self.pools = [Pool(_values(tape), tolerance) for tape in (source, target)]
+        self._known: tuple[dict[Ref, list[tuple[Ref, str]]], ...] = ({}, {})
+        self.wrong = self._wrong_outputs()
+        self.mine: list[int] = []
+
+    def _wrong_outputs(self) -> list[int]:
+        wrong: list[int] = []
+        for at, (mine, theirs) in enumerate(zip(self.source.outputs, self.target.outputs, strict=False)):
+            if mine is None or theirs is None:
+                continue
+            a, b = self.source.value(mine), self.target.value(theirs)
+            if a.shape != b.shape or relation(a, b, self.tolerance) != SAME:
+                wrong.append(at)
+        return wrong
+
+    def matches(self, side: int, ref: Ref) -> list[tuple[Ref, str]]:
+        """The values of the other side that one equals: 0 for the source's values, 1 for the target's."""
+        known = self._known[side]
+        if ref not in known:
+            tape = (self.source, self.target)[side]
+            known[ref] = self.pools[1 - side].find(tape.value(ref))
+        return known[ref]
+
+    def unmatched(self, side: int) -> list[int]:
+        """The records from which a wrong output comes, as far back as values have no counterpart."""
+        tape = (self.source, self.target)[side]
+        stack = [
+            ref for at in self.wrong if (ref := tape.outputs[at]) is not None and not self._is_inner(side, at)
+        ]
+        found: set[int] = set()
+        seen: set[Ref] = set(stack)
+        while stack:
+            ref = stack.pop()
+            found.add(ref.record)
+            for other in tape.records[ref.record].refs():
+                if other not in seen and not self.matches(side, other):
+                    seen.add(other)
+                    stack.append(other)
+        return sorted(at for at in found if tape.records[at].kind != "input")
+
+    def _is_inner(self, side: int, at: int) -> bool:
+        """Whether a wrong output of one side alone is a value that the other computes with."""
+        inner: list[bool] = []
+        for each, tape, other in ((0, self.source, self.target), (1, self.target, self.source)):
+            output = tape.outputs[at]
+            found = [] if output is None else self.matches(each, output)
+            inner.append(any(how == SAME and ref not in other.outputs for ref, how in found))
+        return inner[side] and not inner[1 - side]
+
+    def first(self) -> tuple[Found, Values] | None:
+        """Return the first difference, and what the target's values are once it is mended."""
+        mine, theirs = self.unmatched(0), self.unmatched(1)
+        goals = self._goals(mine)
+        hints = hints_of(self.source, mine or range(len(self.source.records)))
+        self.mine = mine
+        best: tuple[Change, Record, Values] | None = None
+        frontier = [
+            at for at in theirs if not any(r.record in theirs for r in self.target.records[at].refs())
+        ]
+        limit = (frontier[0] if frontier else 0) + 10**9
+        for at in theirs[:_WRITTEN_OUT]:
+            record = self.target.records[at]
+            if at > limit or time.monotonic() > self.end:
+                break
+            best = self._best(record, at, goals, hints)
+            if best is not None:
+                break
+        if best is not None:
+            change, record, values = best
+            kind = "operator" if record.kind == "operator" else "argument"
+            return Found(record, self._counterpart(record, mine), change, kind), values
+        return self._structure(mine, theirs, goals, frontier)
+
+    def _goals(self, mine: list[int]) -> Pool:
+        refs = [Ref(at, leaf) for at in mine for leaf in range(len(self.source.records[at].arrays))]
+        refs += [ref for at in self.wrong if (ref := self.source.outputs[at]) is not None and ref not in refs]
+        return Pool([(ref, self.source.value(ref)) for ref in refs], self.tolerance)
+
+    def _best(
+        self, record: Record, at: int, goals: Pool, hints: Hints
+    ) -> tuple[Change, Record, Values] | None:
+        found: list[tuple[int, Change, Values]] = []
+        other = self._counterpart(record, self.mine)
+        like = None if other is None else given_to(other, self.source.host)
+        for change in changes_of(self.target, record, hints, like):
+            if time.monotonic() > self.end:
+                break
+            if found and change.rank >= found[0][0]:
+                continue
+            again = replace(record, args=change.args, kwargs=change.kwargs, function=change.function)
+            arrays = self.target.run(again, {})
+            if arrays is None:
+                continue
+            values = self._mends(at, arrays, goals)
+            if values is not None:
+                found.append((change.rank, change, values))
+                found.sort(key=lambda f: f[0])
+                if not found[0][0]:
+                    break
+        return (found[0][1], record, found[0][2]) if found else None
+
+    def _mends(self, at: int, arrays: list[np.ndarray], goals: Pool) -> Values | None:
+        """The target's values if a record gives others, where that leads to a value of the source's."""
+        old = self.target.records[at].arrays
+        if len(arrays) != len(old):
+            return None
+        if all(a.shape == b.shape and np.array_equal(a, b) for a, b in zip(arrays, old, strict=True)):
+            return None
+        values: Values = {Ref(at, leaf): array for leaf, array in enumerate(arrays)}
+        reached = self._reaches(values, goals)
+        later = behind(self.target, [at])
+        if not reached and not self._replay(later[:_WRITTEN_OUT], values, goals, stop=True):
+            return None
+        self._replay(
+            [r for r in later if not any(ref.record == r for ref in values)], values, goals, stop=False
+        )
+        return values
+
+    def _reaches(self, values: Values, goals: Pool) -> bool:
+        """Whether one of some values is the source's, and lies as it does there more than the old one did."""
+        for ref, array in values.items():
+            if is_plain(array):
+                continue
+            for goal, how in goals.find(array):
+                before = relation(self.target.value(ref), self.source.value(goal), self.tolerance)
+                if _LIKE[how] > _LIKE[before]:
+                    return True
+        return False
+
+    def _replay(self, records: list[int], values: Values, goals: Pool, *, stop: bool) -> bool:
+        """Make the calls again that take changed values; whether one gives a value of the source's."""
+        for at in records:
+            record = self.target.records[at]
+            arrays = self.target.run(record, values)
+            if arrays is None or len(arrays) != len(record.arrays):
+                return False
+            fresh = {Ref(at, leaf): array for leaf, array in enumerate(arrays)}
+            values |= fresh
+            if stop and self._reaches(fresh, goals):
+                return True
+        return False
+
+    def _counterpart(self, record: Record, mine: list[int]) -> Record | None:
+        """The source's call that takes the same values and has the likeliest name."""
+        entering = {match for ref in record.refs() for match, _ in self.matches(1, ref)}
+        found = [
+            self.source.records[at]
+            for at in mine
+            if any(ref in entering for ref in self.source.records[at].refs())
+        ]
+        same = [r for r in found if _plain(r.name) == _plain(record.name)]
+        return next(iter([*same, *found]), None)
+
+    def _structure(
+        self, mine: list[int], theirs: list[int], goals: Pool, frontier: list[int]
+    ) -> tuple[Found, Values] | None:
+        """A call that one side alone makes, or another function."""
+        for at in frontier:  # the target makes a call that the source does not
+            record = self.target.records[at]
+            for ref in record.refs():
+                same = [
+                    leaf for leaf, a in enumerate(record.arrays) if a.shape == self.target.value(ref).shape
+                ]
+                if len(record.arrays) == 1 and same:
+                    values = self._mends(at, [self.target.value(ref)], goals)
+                    if values is not None:
+                        return Found(record, None, None, "extra"), values
+        for at in frontier:  # the source makes a call before it that the target does not
+            record = self.target.records[at]
+            for ref in record.refs():
+                entering = {match for match, _ in self.matches(1, ref)}
+                for other in mine:
+                    known = self.source.records[other]
+                    if not any(r in entering for r in known.refs()) or len(known.arrays) != 1:
+                        continue
+                    if known.arrays[0].shape != self.target.value(ref).shape:
+                        continue
+                    arrays = self.target.run(record, {ref: known.arrays[0]})
+                    if arrays is None:
+                        continue
+                    values = self._mends(at, arrays, goals)
+                    if values is not None:
+                        return Found(record, known, None, "missing"), values
+        tail = self._tail(mine, theirs)
+        if tail is not None:
+            return tail, {}
+        for at in frontier:
+            record = self.target.records[at]
+            other = self._counterpart(record, mine)
+            if other is not None:
+                values = None
+                if [a.shape for a in other.arrays] == [a.shape for a in record.arrays]:
+                    values = self._mends(at, other.arrays, goals)
+                return Found(record, other, None, "other function"), values or {}
+        return None
+
+    def _tail(self, mine: list[int], theirs: list[int]) -> Found | None:
+        """What one side does to a value last, which the other returns as it is."""
+        for at in self.wrong:
+            outputs = self.source.outputs[at], self.target.outputs[at]
+            if outputs[0] is None or outputs[1] is None:
+                continue
+            back = [(ref, how) for ref, how in self.matches(1, outputs[1]) if how == SAME]
+            if back and outputs[0].record in mine:
+                known = [self.source.records[r] for r in mine]
+                start = next(
+                    (r for r in known if any(ref in {m for m, _ in back} for ref in r.refs())), known[0]
+                )
+                return Found(None, start, None, "missing", self.target.records[outputs[1].record])
+            forth = [(ref, how) for ref, how in self.matches(0, outputs[0]) if how == SAME]
+            if forth and outputs[1].record in theirs:
+                known = [self.target.records[r] for r in theirs]
+                start = next(
+                    (r for r in known if any(ref in {m for m, _ in forth} for ref in r.refs())), known[0]
+                )
+                return Found(start, None, None, "extra")
+        return None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").removesuffix("ext")
+
+
+def _values(tape: Tape) -> Iterator[tuple[Ref, np.ndarray]]:
+    for at, record in enumerate(tape.records):
+        for leaf, array in enumerate(record.arrays):
+            yield Ref(at, leaf), array
