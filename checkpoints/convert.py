@@ -15,6 +15,7 @@ from ..backends.renames import Rename, computed
 from ..backends.shards import parse_size
 from ..ir import ModelError, TensorData, UsageError, near_names, numpy_dtype, system_errors_told
 from . import is_folder, read_training, write_checkpoint
+from .fixed_gammas import doubt, doubtful_gammas, with_fixed_gammas
 from .joins import read_fused, take_joined
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
 from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried
@@ -87,6 +88,11 @@ def convert_checkpoint(
         parse_size(max_shard_size)
         is_folder(Path(target), max_shard_size)
     given, state = read_training(source, notes, part)
+    if Path(target).suffix != ".params":
+        given = with_fixed_gammas(given, Path(source), notes)
+        doubtful = {id(given[name]): name for name in doubtful_gammas(given, Path(source))}
+    else:
+        doubtful = {}
     raw = {id(data): name for name, data in given.items()}
     pairs = None if map_ is None or callable(map_) else read_pairs(map_)
     if callable(map_):
@@ -108,6 +114,9 @@ def convert_checkpoint(
     if state is not None:
         names = {raw[id(data)]: name for name, data in given.items()}
         state.slots = {names[name]: terms for name, terms in state.slots.items() if name in names}
+    carried_over = {mapping.source_name(row) for row in mapping.rows if row.target}
+    if names := [doubtful[id(d)] for n, d in given.items() if id(d) in doubtful and n in carried_over]:
+        notes.append(doubt(names, Path(source)))
     mine, theirs = mapping.packed[::-1] if back else mapping.packed
     given = taken_apart(mine, given)
     joins = [join.turned() for join in mapping.joins] if back else mapping.joins

@@ -13,6 +13,7 @@ import numpy as np
 from ..backends.renames import Rename, computed
 from ..ir import ModelError, TensorData
 from . import read_checkpoint
+from .fixed_gammas import with_fixed_gammas
 from .joins import Join, read_fused, take_joined
 from .mapping import Map, applied, read_map
 from .packed import taken_apart
@@ -59,6 +60,8 @@ def lay_side_by_side(
         part: which of several sets of tensors is read, in the files that have it; see `read_checkpoint`.
     """
     a, b = _read((first, second), part, notes)
+    if framework_of(Path(first), a) != framework_of(Path(second), b):
+        a, b = (with_fixed_gammas(s, Path(p), notes) for s, p in zip((a, b), (first, second), strict=True))
     slots = [optimizer_names(side) for side in (a, b)]
     if bool(slots[0]) != bool(slots[1]):
         of = first if slots[0] else second

@@ -37,6 +37,7 @@ _DENSE, _ROW_SPARSE, _CSR = 0, 1, 2
 _AUXILIARY = {_DENSE: 0, _ROW_SPARSE: 1, _CSR: 2}
 _MAX_RANK = 32
 _EPOCH = re.compile("[0-9]{1,18}")
+_NUMBERED = re.compile("-[0-9]{1,18}$")
 _DENSE_BYTES, _DENSE_RATIO = 1 << 28, 64
 """A sparse array becomes a dense one of at most so many bytes, or so many times the file's."""
 
@@ -235,6 +236,13 @@ def _densified(
         return dense
 
     return load
+
+
+def symbol_beside(params: Path) -> Path | None:
+    """The ``x-symbol.json`` beside ``x-NNNN.params`` or ``x.params``; None where there is none."""
+    prefixes = dict.fromkeys([params.stem, _NUMBERED.sub("", params.stem)])
+    paths = [params.parent / f"{prefix}-symbol.json" for prefix in prefixes]
+    return next((path for path in paths if path.is_file()), None)
 
 
 def find_params(symbol: Path) -> Path | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ...ir import Graph, ModelError, Parameter, TensorData, Value
 from .binding import declared_dtype, declared_sizes
+from .fixed_gammas import is_fixed
 from .initializers import default_initializer, stated_initializer
 from .reader import Symbol, SymbolNode
 from .signatures import parameter_slots
@@ -146,12 +147,7 @@ def _multipliers(node: SymbolNode, slot: str) -> dict[str, object]:
 def _fix_gammas(tree: Tree, symbol: Symbol) -> None:
     """A gamma that BatchNorm fixes at 1 is not trained."""
     for node in symbol.operators():
-        fixed = node.attributes.get("fix_gamma", "True").lower() in ("true", "1")
-        if (
-            node.op in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
-            and fixed
-            and len(node.inputs) > 1
-        ):
+        if is_fixed(node) and len(node.inputs) > 1:
             gamma = tree.parameters.get(node.inputs[1][0])
             if gamma is not None:
                 tree.graph.parameter(gamma.node).trainable = False

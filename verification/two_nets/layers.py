@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ...checkpoints.spelling import COUNTER, plain_shape, role_of
-from ...ir import Graph, Operator, Parameter
+from ...ir import Graph, Operator, Parameter, TensorData, numpy_dtype
 
 _LAYER_ROLES = re.compile(
     r"^(weight|bias|running_mean|running_var|parameters|in_proj_weight|in_proj_bias|bias_[kv]|[qkv]_proj_weight"
@@ -56,6 +58,19 @@ class Net:
     def parameter(self, key: int) -> Parameter:
         """A parameter by its key."""
         return self.graph.parameter(key)
+
+    def data(self, key: int) -> TensorData:
+        """The values that the net computes with: ones for a scale that a symbol fixes, whatever is stored."""
+        parameter = self.graph.parameter(key)
+        data = parameter.data
+        if data.load is None or not is_fixed_scale(self.graph, parameter):
+            return data
+        return TensorData(data.dtype, data.shape, lambda: np.ones(data.shape, numpy_dtype(data.dtype)))
+
+
+def is_fixed_scale(graph: Graph, parameter: Parameter) -> bool:
+    """Whether a parameter is a scale that MXNet counts as 1: the only one that it does not train."""
+    return graph.origin.framework == "mxnet" and parameter.role == "gamma" and not parameter.trainable
 
 
 def describe(graph: Graph) -> Net:

@@ -60,7 +60,10 @@ class NetComparison:
         for keys, p in self.pairing.parameters.items():
             mine, theirs, same = source.parameter(keys[0]), target.parameter(keys[1]), None
             if p.fits and None not in (mine.data.load, theirs.data.load):
-                a, b = p.applied(mine.data.numpy()), theirs.data.numpy()
+                a, b = (
+                    p.applied(self.pairing.source.data(keys[0]).numpy()),
+                    self.pairing.target.data(keys[1]).numpy(),
+                )
                 same = bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
                 drawn = a.size > 1 and bool((a != a.flat[0]).any() or (b != b.flat[0]).any())
                 if drawn or not same:
@@ -189,11 +192,9 @@ class NetComparison:
 
     def source_values(self) -> dict[str, np.ndarray]:
         """The source's values of the pairs, in the target's shapes and element types."""
-        source, target = self.pairing.source.graph, self.pairing.target.graph
+        source, target = self.pairing.source, self.pairing.target
         return {
-            p.target: p.applied(source.parameter(mine).data.numpy()).astype(
-                target.parameter(theirs).data.numpy().dtype
-            )
+            p.target: p.applied(source.data(mine).numpy()).astype(target.parameter(theirs).data.numpy().dtype)
             for (mine, theirs), p in self.pairing.parameters.items()
             if p.fits
         }

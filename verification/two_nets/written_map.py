@@ -20,6 +20,7 @@ from ...checkpoints.prefixes import aligned
 from ...checkpoints.spelling import COUNTER, plain_name, universal_name
 from ...ir import Graph, ModelError, Parameter, TensorData, numpy_dtype
 from .by_order import order_refused, pairs_by_order, text_of_pairs
+from .layers import Net, is_fixed_scale
 from .pair_map import PairMap
 from .pairing import Pairing, pair
 
@@ -299,7 +300,7 @@ def _rows(pairing: Pairing, tied: Mapping[str, str] | None = None) -> list[Renam
     for mine, theirs in _counters(pairing):
         targets[mine] = names[theirs][0], "identity", target.parameter(theirs).data.shape
         taken.add(theirs)
-    rows = rename_rows(source, targets)
+    rows = _with_fixed(rename_rows(source, targets), pairing.source)
     by_name = {row.source: row for row in rows}
     rows += [replace(by_name[first], source=name, source_path=name) for name, first in (tied or {}).items()]
     further = {names[key][0]: names[key][1:] for key in taken if len(names[key]) > 1}
@@ -315,6 +316,22 @@ def _rows(pairing: Pairing, tied: Mapping[str, str] | None = None) -> list[Renam
                 )
             )
     return rows
+
+
+def _with_fixed(rows: list[Rename], source: Net) -> list[Rename]:
+    """The rows, with the values themselves of the scales that a symbol fixes at 1, whatever a file stores."""
+    graph = source.graph
+    fixed = {p.declared: p for p in graph.parameters() if is_fixed_scale(graph, p)}
+    made: list[Rename] = []
+    for row in rows:
+        parameter = fixed.get(row.source)
+        if parameter is None or not row.target or parameter.data.load is None:
+            made.append(row)
+            continue
+        values, shape = packed(source.data(parameter.key)), row.target_shape
+        made.append(replace(row, target="", target_shape=[]))
+        made.append(replace(row, source="", source_path="", transform="identity", shape=shape, values=values))
+    return made
 
 
 def _counters(pairing: Pairing) -> Iterator[tuple[int, int]]:
