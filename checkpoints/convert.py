@@ -377,6 +377,9 @@ class _Problems:
                 hint = "an ONNX model that keeps its normalisations (--no-fold) converts back"
         more = [f"  and {count - len(lines)} more"] if count > len(lines) else []
         head = f"the checkpoint `{self.place}` does not fit the map `{self.mapping.path}`:"
+        if str(self.mapping.path) == self.place:  # a map that was made for a net
+            head = f"the checkpoint `{self.place}` does not fit the net:"
+            hint = "a file with two values is of a model in which they are not tied"
         raise ModelError("E801", "\n".join([head, *lines, *more]), hint=hint)
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,6 +119,10 @@ def diff_checkpoints(
     seen_a, seen_b = {pair.name for pair in pairs}, {pair.other for pair in pairs}
     only_first = [name for name in a if name not in seen_a and name not in excused[0]]
     only_second = [name for name in b if name not in seen_b and name not in excused[1]]
+    for side, names, seen, file in ((a, only_first, seen_a, first), (b, only_second, seen_b, second)):
+        tied = _tied(side, names, seen)
+        names[:] = [name for name in names if name not in tied]
+        notes += [f"`{name}` is one tensor with `{other}` in `{file}`" for name, other in tied.items()]
     by_map = "" if map_ is None else " by the map"
     for side, excuses, seen in ((first, excused[0], seen_a), (second, excused[1], seen_b)):
         if names := excuses - seen - taken_in:
@@ -130,6 +134,15 @@ def diff_checkpoints(
         {n: b[n] for n in [*only_second, *(r.other for r in changed)] if n in b},
     )
     return Diff(rows, only_first, only_second, elsewhere, notes)
+
+
+def _tied(side: Mapping[str, TensorData], names: Iterable[str], paired: set[str]) -> dict[str, str]:
+    """Names without counterpart of elements that the file has under another name too, which has one."""
+    held = {
+        (d.storage, d.dtype, d.shape): n for n, d in side.items() if n in paired and d.storage is not None
+    }
+    keys = {n: (side[n].storage, side[n].dtype, side[n].shape) for n in names}
+    return {name: held[key] for name, key in keys.items() if key in held}
 
 
 def compared(name: str, other: str, a: TensorData, b: TensorData) -> Difference:

@@ -72,6 +72,8 @@ class Placement:
         globals: names that an optimizer or a callback saves once.
         unknown: names that belong to nothing of the net.
         absent: parameters that no name of the file stands for.
+        tied: further names in the file of a tensor that the net has once -> the name that is placed.
+        copies: names of the net that the file lacks, of parameters that it has -> the name that it has.
         notes: what was left out of the names.
         taken: identities of the parameters that have a tensor.
     """
@@ -85,6 +87,8 @@ class Placement:
     globals: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     absent: list[Member] = field(default_factory=list)
+    tied: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)
 
@@ -136,7 +140,14 @@ def place(net: Graph, given: Mapping[str, TensorData]) -> Placement:
             done.unknown.append(name)
     told = [*done.lost, *(m for some in done.misfits.values() for m in some)]
     known_of = done.taken | {id(m) for m in told}
-    done.absent = [m for m in members if id(m) not in known_of and m.path.rpartition(".")[2] != COUNTER]
+    placed = {id(m.data): n for n, (m, _) in done.placed.items()}
+    for member in members:
+        if id(member) in known_of or member.path.rpartition(".")[2] == COUNTER:
+            continue
+        if id(member.data) in placed:  # one parameter under several names, of which the file has another
+            done.copies[member.name] = placed[id(member.data)]
+        else:
+            done.absent.append(member)
     return done
 
 
@@ -155,10 +166,31 @@ def _place_one(done: Placement, name: str, data: TensorData, names: _Names, save
         kept, by = _kept(candidates, fitting, data, saved_here)
         done.shared.append(Shared(name, tuple(candidates), kept, by))
     if kept is not None and id(kept) in done.taken:
-        done.unknown.append(name)
+        _place_again(done, name, kept, by)
     elif kept is not None:
         done.placed[name] = kept, by
         done.taken.add(id(kept))
+
+
+def _place_again(done: Placement, name: str, member: Member, by: str) -> None:
+    """Place a further tensor of a parameter: the same one under another of its paths, or one of nothing."""
+    first = next(n for n, (m, _) in done.placed.items() if m is member)
+    if not is_one(done.given[first], done.given[name]):
+        done.unknown.append(name)
+        done.notes.append(f"`{first}` and `{name}` are one tensor in the net, and differ in the file")
+    elif name == member.name:
+        done.tied[first] = name
+        del done.placed[first]
+        done.placed[name] = member, by
+    else:
+        done.tied[name] = first
+
+
+def is_one(a: TensorData, b: TensorData) -> bool:
+    """Whether two tensors of a file are one and the same, by where they lie or by their elements."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return (a.storage is not None and a.storage == b.storage) or np.array_equal(a.numpy(), b.numpy())
 
 
 def _kept(
@@ -237,7 +269,7 @@ def _members(net: Graph) -> list[Member]:
     names = [p.declared for p, where in held if not set(where) <= loose]
     clash = len(set(names)) < len(names)
     if net.origin.framework == "torch":  # a shared parameter is saved under each of its paths
-        return [_member(p, (path,), path, loose) for p, where in held for path in where]
+        return [Member(path, path, (path,), p.data, path in loose) for p, where in held for path in where]
     return [_member(p, where, where[0] if clash else p.declared, loose) for p, where in held]
 
 

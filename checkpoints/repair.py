@@ -126,6 +126,12 @@ class Fit:
         """What else was done: names that were cut, slots that follow, numbers that stay."""
         p = self.placement
         lines = [f"note: {note}" for note in p.notes]
+        for name, first in list(p.tied.items())[:_NAMED]:
+            lines.append(f"note: `{name}` of the file is one tensor with `{first}`, as in the net")
+        for name, first in list(p.copies.items())[:_NAMED]:
+            lines.append(
+                f"note: `{name}` of the net is one tensor with `{first}`, under which the file has it"
+            )
         if p.slots:
             lines.append(f"note: {_count(list(p.slots))} of an optimizer follow their parameters")
         if p.globals:
@@ -245,6 +251,8 @@ def repair_checkpoint(
     made: dict[str, TensorData] = {}
     for name, (member, _) in placement.placed.items():
         made[member.name] = _shaped(given[name], member.data.shape)
+    for new, old in placement.copies.items():
+        made[new] = made[placement.placed[old][0].name]
     for old, new in placement.slots.items():
         _, base = slot_of(old, given.keys()) or ("", old)
         shape = placement.placed[base][0].data.shape if given[old].shape else ()
