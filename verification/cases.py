@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -42,6 +43,7 @@ from .report import ModuleRow, OutputRow
 from .runners.runs import Run
 from .sensitivity.measuring import Measuring
 from .sides import OutputRounding, Sides
+from .undefined import Undefined, excuse_undefined
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -60,6 +62,9 @@ _LITTLE = 1e-3
 _SINGULAR = 0.05
 """Relative difference above which no second draw is made: rounding near a pole is smaller."""
 
+
+_MILD = ("data-like", "+3")
+"""Kinds of draws that lead few functions to where they have no value."""
 
 _REFUSALS = 2
 """Number of cases that the source refuses of which the reasons are noted."""
@@ -85,6 +90,10 @@ class Cases:
         self._differs, self._measures = False, True
         self._fusion = Fusion(sides)
         self._refused: list[tuple[str, str]] = []
+        self._undefined = Undefined(sides.graph, sides.source)
+        self._example: Arrays | None = None
+        self._drawn = False  # whether the inputs are ours
+        self._noted: set[str] = set()
 
     def rows(
         self, inputs: Arrays | None, modules: bool
@@ -112,6 +121,7 @@ class Cases:
                     first, name, drawn = example, "the example", False
                 else:
                     outputs += self._compare_outputs(f"{case_of(sizes)}, the example", example)
+                    self._example = example
                     self.covered.draws.append("the example")
         assert first is not None
         self._usual = name
@@ -126,8 +136,12 @@ class Cases:
         self._bending.note(first)
         if mixed is not None:
             self._bending.note(mixed[1])
+        self._drawn = drawn
         found, rows, culprit = self._run_first(self._case(sizes, name), first, modules, known)
         outputs += found
+        if drawn and (self._noted or any(row.passed is False for row in rows)):
+            others, rows, culprit = self._run_where_defined(sizes, first, rows, culprit)
+            outputs, self._drawn = outputs + others, drawn
         self.covered.add(name, sizes, batch_symbols(self.graph))
         outputs += self._run_branches(first, sizes, drawn=drawn)
         if inputs is None and self.graph.origin.assumed:
@@ -195,6 +209,7 @@ class Cases:
         rounding = self.sides.rounding(inputs, source, calls=modules)
         outputs = self.sides.outputs(case, source, target, rounding)
         target, outputs = self._fusion.stop(case, inputs, (source, target), outputs, rounding, calls=modules)
+        outputs = self._excuse_undefined(inputs, (source, target), rounding, outputs)
         if all(row.passed for row in outputs):
             outputs += self._fusion.find_faults_at_other_level(case, inputs, source, rounding)
         self._differs = self._differs or _have_fault(outputs)
@@ -222,6 +237,49 @@ class Cases:
         if culprit is None and any(row.passed for row in rows) and not all(row.passed for row in outputs):
             culprit = "#1"  # every module is right: it is the root's own code after the last of them
         return outputs, rows, culprit
+
+    def _run_where_defined(
+        self, sizes: dict[str, int], first: Arrays, rows: list[ModuleRow], culprit: str | None
+    ) -> tuple[list[OutputRow], list[ModuleRow], str | None]:
+        """Compare modules on inputs that lead no NaN into operators which leave open what they give of it.
+
+        Args:
+            sizes: symbol -> size.
+            first: the first inputs; if they lead none there, the rows are right as they are.
+            rows: of modules, compared on them.
+            culprit: the call in which the target goes wrong on them.
+        """
+        entering = self._undefined.entering(first)
+        if not entering:
+            return [], rows, culprit
+        draws = {kind: partial(make_inputs, self.graph, sizes, self.seed, kind) for kind in _MILD}
+        given = self._example
+        candidates = {**({} if given is None else {"the example, with modules": lambda: given}), **draws}
+        for kind, draw in candidates.items():
+            inputs = draw()
+            if not self._undefined.entering(inputs):
+                self._drawn = kind in draws
+                return self._run_first(f"{case_of(sizes)}, {kind}", inputs, True)
+        why = f"NaN enters {next(iter(entering.values()))}"
+        left = [replace(r, passed=None, reason=why) if r.passed is False else r for r in rows]
+        return [], left, None
+
+    def _excuse_undefined(
+        self, inputs: Arrays, runs: tuple[Run, Run], rounding: OutputRounding, rows: list[OutputRow]
+    ) -> list[OutputRow]:
+        """Return rows in which inputs that nobody gave decide nothing by NaN that documents leave open."""
+        if not self._drawn or all(row.passed for row in rows):
+            return rows
+        entering = self._undefined.entering(inputs)
+        found = excuse_undefined(rows, runs, rounding, entering) if entering else rows
+        for before, row in zip(rows, found, strict=True):
+            if row.passed and not before.passed and row.name not in self._noted:
+                self._noted.add(row.name)
+                self.notes.append(
+                    f"`{row.name}` differs on inputs that were drawn ({row.case}): NaN enters "
+                    f"{entering[row.name]}, and what it gives of NaN its documents leave open"
+                )
+        return found
 
     def _compare_outputs(self, case: str, inputs: Arrays) -> list[OutputRow]:
         """Compare the outputs of one case that both sides must run."""
@@ -321,7 +379,8 @@ class Cases:
             runs = example_of(source, at), example_of(target, at)
             redrawn = self._make_redraw(sizes, kind) if kind in KIND_OF_DRAW else None
             case = self._case(together, kind)
-            rows += self._judge_rows(case, inputs, runs, ExampleRounding(rounding, at), redrawn)
+            alone = {name: array[at : at + 1] for name, array in inputs.items()}
+            rows += self._judge_rows(case, inputs, runs, ExampleRounding(rounding, at), redrawn, alone)
         return rows
 
     def _amplify(self, first: Arrays) -> dict[float, Arrays]:
@@ -396,12 +455,23 @@ class Cases:
         runs: tuple[Run, Run],
         rounding: OutputRounding,
         redrawn: Callable[[], Arrays] | None,
+        alone: Arrays | None = None,
     ) -> list[OutputRow]:
-        """Return the rows of a further case; a draw that proves nothing is no fault."""
+        """Return the rows of a further case; a draw that proves nothing is no fault.
+
+        Args:
+            case: name of the case.
+            inputs: its inputs.
+            runs: what source and target gave, of one example where they are a batch of several kinds.
+            rounding: what rounding does in the source's run.
+            redrawn: draws others of the kind.
+            alone: the inputs of that example.
+        """
         source, target = runs
         rows = self.sides.outputs(case, source, target, rounding)
         void = {name for name, array in source.outputs if _is_void(array)}
         rows = [_excuse(row) if row.name in void and not row.passed else row for row in rows]
+        rows = self._excuse_undefined(alone or inputs, runs, rounding, rows)
         failed = [row for row in rows if not row.passed]
         small = bool(failed) and all(row.max_rel < _SINGULAR for row in failed)
         if small and redrawn is not None and self._is_equal(case, redrawn()):

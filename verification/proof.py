@@ -55,7 +55,7 @@ def find_unproven(graph: Graph, outputs: Sequence[OutputRow], modules: Sequence[
 def _reads_input(graph: Graph, value: Value) -> bool:
     """Whether a value depends on those of an input, and not on shapes alone."""
     shapes = {Value(node.key) for node in graph.operators() if node.traits.measuring}
-    return any(isinstance(graph.node(key), Input) for key in _upstream(graph, value, shapes))
+    return any(isinstance(graph.node(key), Input) for key in upstream(graph, value, shapes))
 
 
 def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set[Value]) -> list[Operator]:
@@ -64,7 +64,7 @@ def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set
     Operators that only move elements need no proof: shapes are compared, and the layers behind depend on the
     order.
     """
-    nodes = (graph.node(key) for key in _upstream(graph, value, agreed))
+    nodes = (graph.node(key) for key in upstream(graph, value, agreed))
     return [
         node
         for node in nodes
@@ -74,8 +74,8 @@ def _unproved_operators(graph: Graph, value: Value, alone: Set[int], agreed: Set
     ]
 
 
-def _upstream(graph: Graph, value: Value, agreed: Set[Value]) -> list[int]:
-    """Return the keys of the nodes under a value, down to values that agree; nearest first."""
+def upstream(graph: Graph, value: Value, agreed: Set[Value]) -> list[int]:
+    """Return the keys of the nodes under a value, down to values that agree, nearest first."""
     found: dict[int, None] = {}
     stack = [value]
     while stack:

@@ -187,3 +187,12 @@ class Fusing(Protocol):
     def fusing(self, on: bool) -> AbstractContextManager[None]:
         """Fuse operators in a with block, or run them one by one there."""
         ...
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """A runner that sees the values that enter its framework's own operators."""
+
+    def meets_open_operator(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Whether NaN enters an operator whose documents leave open what it gives of it."""
+        ...

@@ -129,6 +129,18 @@ class TorchRunner:
             self._store,
         )
 
+    def meets_open_operator(self, inputs: Mapping[str, np.ndarray]) -> bool:
+        """Whether NaN enters an operator whose documents leave open what it gives of it; see `Tracing`."""
+        from .torch_undefined import watch
+
+        with self._ready(), watch() as watching:
+            arguments, keywords = self._bind(inputs)
+            try:
+                self._model(*arguments, **keywords)
+            except Exception:  # the user's forward may raise anything; what it met before counts
+                return bool(watching.met)
+        return bool(watching.met)
+
     @contextmanager
     def _ready(self) -> Iterator[Untouched]:
         """A with block in which the module may run: in eval mode, and unchanged behind it."""
