@@ -88,6 +88,7 @@ def convert_checkpoint(
         parse_size(max_shard_size)
         is_folder(Path(target), max_shard_size)
     given, state = read_training(source, notes, part)
+    given = {name: data.in_parts() for name, data in given.items()}
     if Path(target).suffix != ".params":
         given = with_fixed_gammas(given, Path(source), notes)
         doubtful = {id(given[name]): name for name in doubtful_gammas(given, Path(source))}

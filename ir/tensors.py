@@ -50,6 +50,14 @@ class TensorData:
         """Size in bytes."""
         return int(np.prod(self.shape, dtype=np.int64)) * numpy_dtype(self.dtype).itemsize
 
+    def in_parts(self) -> TensorData:
+        """Return a complex tensor as graphs have it, real and imaginary part on a last axis; else itself."""
+        kinds = {"complex64": "float32", "complex128": "float64"}
+        if self.dtype not in kinds:
+            return self
+        shape, kind = (*self.shape, 2), kinds[self.dtype]
+        return TensorData(kind, shape, lambda: np.ascontiguousarray(self.numpy())[..., None].view(kind))
+
     def numpy(self) -> Array:
         """Return the array.
 

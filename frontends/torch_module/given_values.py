@@ -59,6 +59,7 @@ def with_values(
         groups.setdefault(id(tensor), []).append(name)
     counters = [name for name in state if name.rpartition(".")[2] == _COUNTER]
     dtypes = {n: str(t.dtype).removeprefix("torch.") for n, t in state.items() if n not in counters}
+    given = {n: _as_held(d, state.get(n)) for n, d in given.items()}
     fitting = fit_values(wanted, given, list(groups.values()), counters, dtypes)
     if not own:
         module = copied_module(module)
@@ -75,6 +76,17 @@ def with_values(
             hint="name the model with --meta, which makes parameters alone without values",
         )
     return module
+
+
+def _as_held(data: TensorData, tensor: torch.Tensor | None) -> TensorData:
+    """A file's tensor as the module holds it: complex where the file has both parts on a last axis."""
+    if tensor is None or not tensor.is_complex() or data.shape != (*_shape(tensor), 2):
+        return data
+    kinds = {"float32": "complex64", "float64": "complex128"}
+    if data.dtype not in kinds:
+        return data
+    made = kinds[data.dtype]
+    return TensorData(made, data.shape[:-1], lambda: np.ascontiguousarray(data.numpy()).view(made)[..., 0])
 
 
 @contextmanager

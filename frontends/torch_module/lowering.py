@@ -51,7 +51,7 @@ class Lowerer:
         self.coverage = Coverage(self.program, symbols, self.places)
         sizes = [symbols.sizes(fake) for _, fake in tensors]
         for shape, example in zip(sizes, captured.examples, strict=False):
-            self.context.ones |= {s for s, n in zip(shape, example.shape, strict=True) if n == 1} - {1}
+            self.context.ones |= {s for s, n in zip(shape, example.shape, strict=False) if n == 1} - {1}
         self.b = self.context.b
         self.calls = ModuleCalls(tree)
         self.environment = Environment(symbols)

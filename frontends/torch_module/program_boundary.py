@@ -42,7 +42,7 @@ class ProgramBoundary:
         found: Result
         tensor: Any
         if name in self._held:
-            found = Value(self._parameter(self._held[name]))
+            found = self._in_parts(Value(self._parameter(self._held[name])), node)
         elif self._constants.get(name) in self._registered:
             tensor = self._registered[self._constants[name]]
             found = Value(self._tree.parameters[id(tensor)])
@@ -50,11 +50,22 @@ class ProgramBoundary:
             tensor = self._program.constants[self._constants[name]]
             found = context.graph.add_constant(TensorData.of(array_of(tensor)))
         elif hasattr(node.meta.get("val"), "shape"):
-            found = context.graph.add_input(name, context.symbols.type(node.meta["val"]))
-            context.inputs[name] = found
+            added = context.graph.add_input(name, context.symbols.type(node.meta["val"]))
+            context.inputs[name] = added
+            found = self._in_parts(added, node)
+            if isinstance(found, Pair):
+                context.notes.append(f"the input `{name}` has real and imaginary part on a last axis")
         else:
             found = self._environment.without_tensors(node.meta.get("val"))
         self._environment[node] = found
+
+    def _in_parts(self, value: Value, node: Node) -> Result:
+        """A value; that of a complex input or parameter, which has its parts on a last axis, as a pair."""
+        b = self._context.b
+        complex_in_torch = node.meta["val"].dtype.is_complex
+        if not complex_in_torch or b.graph.known_type(value).dtype.startswith("complex"):
+            return value
+        return Pair(*(b.op("Gather", value, b.constant(part), axis=-1) for part in (0, 1)))
 
     def add_outputs(self, root: int | None) -> None:
         """Add outputs and updates, in the call of the root module."""

@@ -69,8 +69,11 @@ class Symbols:
         return as_dim(self.size(value))
 
     def type(self, fake: torch.Tensor) -> TensorType:
-        """The type of a fake tensor."""
-        return TensorType(dtype_of(fake.dtype), tuple(self.dim(s) for s in fake.shape))
+        """The type of a fake tensor; a complex one has its real and imaginary part on a last axis."""
+        shape = tuple(self.dim(s) for s in fake.shape)
+        if fake.dtype.is_complex:
+            return TensorType(dtype_of(fake.dtype.to_real()), (*shape, 2))
+        return TensorType(dtype_of(fake.dtype), shape)
 
 
 def dtype_of(dtype: torch.dtype) -> str:
@@ -152,9 +155,10 @@ def compute(b: Builder, size: Size, atoms: Mapping[sympy.Expr, Value]) -> Value:
             raise UnsupportedError("E203", f"expected a division of sizes, got `{size}`")
         return fold("Div", size.args)
     if isinstance(size, (functions.TruncToInt, functions.FloorToInt, functions.CeilToInt)):
-        if size.args[0] in atoms:  # a number that Python has taken out of a tensor
+        taken: Any = size.args[0]
+        if taken in atoms:  # a number that Python has taken out of a tensor
             rounded = {functions.FloorToInt: "Floor", functions.CeilToInt: "Ceil"}.get(size.func)
-            number = atoms[size.args[0]]
+            number = atoms[taken]
             return b.op("Cast", b.op(rounded, number) if rounded else number, to=onnx_dtype("int64"))
         if any(not s.is_integer for s in size.free_symbols):
             raise number_of_data()

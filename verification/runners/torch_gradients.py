@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frontends.torch_module.export.tensors import array_of
+from ...frontends.torch_module.export.tensors import array_of, as_real
 from ...ir import ModelError
 
 
@@ -36,7 +36,7 @@ def gradients_of(
         for module in model.modules()
         for name in ("running_mean", "running_var")
     }
-    taken = {name: t for name, t in tensors.items() if _is_real(t) and id(t) not in statistics}
+    taken = {name: t for name, t in tensors.items() if _has_gradient(t) and id(t) not in statistics}
     kept = [(t, t.requires_grad, t.grad) for t in taken.values()]
     try:
         for tensor, _, _ in kept:
@@ -46,7 +46,7 @@ def gradients_of(
             total = torch.zeros((), dtype=torch.float64)
             for output, weight in zip(found, weights, strict=True):
                 if weight is not None and output.requires_grad:
-                    total = total + (output.double() * torch.from_numpy(weight)).nan_to_num().sum()
+                    total = total + (as_real(output).double() * torch.from_numpy(weight)).nan_to_num().sum()
             if not total.requires_grad:
                 raise ModelError("E702", "no output has a gradient")
             gradients = torch.autograd.grad(total, list(taken.values()), allow_unused=True)
@@ -59,10 +59,10 @@ def gradients_of(
             tensor.requires_grad_(required)
             tensor.grad = gradient
     return {
-        name: np.zeros(tuple(t.shape)) if g is None else array_of(g)
+        name: np.zeros(tuple(as_real(t).shape)) if g is None else array_of(as_real(g))
         for (name, t), g in zip(taken.items(), gradients, strict=True)
     }
 
 
-def _is_real(tensor: Any) -> bool:
-    return tensor.is_floating_point() and not tensor.is_meta and tensor.is_leaf
+def _has_gradient(tensor: Any) -> bool:
+    return (tensor.is_floating_point() or tensor.is_complex()) and not tensor.is_meta and tensor.is_leaf

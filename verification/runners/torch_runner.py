@@ -14,6 +14,7 @@ from ...frontends.torch_module.export.evaluation_mode import plainly, values_kep
 from ...frontends.torch_module.export.tensors import (
     array_of,
     array_of_number,
+    as_real,
     copied_array,
     replace_tensors,
     tensor_of,
@@ -117,7 +118,8 @@ class TorchRunner:
             # inside, because what it returned may be a buffer whose values are put back at the end
             found = [x for x in pytree.tree_leaves(result) if x is not None and not isinstance(x, str)]
             arrays = [
-                self._values(x).copy() if isinstance(x, torch.Tensor) else array_of_number(x) for x in found
+                self._values(as_real(x)).copy() if isinstance(x, torch.Tensor) else array_of_number(x)
+                for x in found
             ]
         names = [name for name, _ in self._graph.outputs]
         if len(names) != len(arrays):
@@ -212,8 +214,9 @@ class TorchRunner:
         named = self._named_tensors
         with torch.no_grad():
             for name, value in values.items():
-                self._kept.append((named[name], named[name].detach().clone()))
-                named[name].copy_(tensor_of(value))
+                tensor = as_real(named[name])
+                self._kept.append((tensor, tensor.detach().clone()))
+                tensor.copy_(tensor_of(value))
 
     @contextmanager
     def altered(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
+from ...frontends.torch_module.export.tensors import as_real
 from ...ir import ModelError, ModuleTree
 from .step import LEARNING_RATE, Step, Trained, output_weights
 
@@ -50,7 +51,7 @@ def torch_step(
         forward: calls the module on the inputs.
         names: names of the outputs.
         seed: seed of the loss's weights.
-        array: copies a tensor into an array.
+        array: copies a tensor into an array; complex ones are given as their parts on a last axis.
 
     Raises:
         ModelError: when training differs from inference in more than Dropout and batch statistics, draws
@@ -67,11 +68,11 @@ def torch_step(
             training = _trace(model, paths, forward, training=True)
         _refuse_other_differences(inference, training)
         _refuse_other_dropouts(dropped)
-        before = {name: array(tensor) for name, tensor in tensors.items()}
+        before = {name: array(as_real(tensor.detach())) for name, tensor in tensors.items()}
         result = _run(forward)
         leaves = [x for x in pytree.tree_leaves(result) if x is not None and not isinstance(x, str)]
-        found = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in leaves]
-        moved = {name: array(tensor) for name, tensor in tensors.items()}
+        found = [as_real(x) if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in leaves]
+        moved = {name: array(as_real(tensor.detach())) for name, tensor in tensors.items()}
         _backward(found, seed)
         trainable = {name: t for name, t in tensors.items() if t.requires_grad}
         if trainable:
@@ -83,8 +84,8 @@ def torch_step(
                 name: Trained(
                     before[name],
                     moved[name],
-                    array(tensor),
-                    None if tensor.grad is None else array(tensor.grad),
+                    array(as_real(tensor.detach())),
+                    None if tensor.grad is None else array(as_real(tensor.grad)),
                     tensor.requires_grad,
                 )
                 for name, tensor in tensors.items()

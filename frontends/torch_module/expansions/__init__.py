@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
+    complex_functions,
     complex_numbers,
     fourier,
     index,
@@ -28,7 +29,7 @@ for _family in (index, loss, pool, select, strided):
             raise ValueError(f"two expansions claim `{_name}`")
         EXPANSIONS[_name] = _function
 
-assert fourier.table is complex_numbers.table  # which the import has filled
+assert fourier.table is complex_functions.table is complex_numbers.table  # which the imports have filled
 IN_PARTS = frozenset(complex_numbers.table.rows)
 """Operators that are written on the parts of complex tensors, beside those that treat both parts alike."""
 

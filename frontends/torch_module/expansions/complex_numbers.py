@@ -6,6 +6,7 @@ decompositions end in operators on complex tensors again.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
 
+from ..nodes import functional_name
 from .table import Expansions, Inexpressible
 
 table = Expansions()
@@ -35,36 +37,48 @@ Argument = Tensor | Complex | complex
 BY_PARTS = frozenset(
     (
         *("_unsafe_view", "alias", "cat", "chunk", "clone", "contiguous", "cumsum", "detach"),
-        *("diagonal", "diff", "expand", "expand_as", "flatten", "flip", "gather", "index"),
+        *("diagonal", "diff", "expand", "flatten", "flip", "gather", "index"),
         *("index_select", "lift_fresh_copy", "mT", "masked_select", "mean", "movedim"),
         *("narrow", "neg", "permute", "positive", "repeat", "reshape", "resolve_neg", "roll", "select"),
         *("slice", "split", "split_with_sizes", "squeeze", "stack", "sum", "swapaxes", "t"),
         *("tensor_split", "tile", "trace", "transpose", "tril", "triu", "unbind", "unflatten"),
-        *("unfold", "unsqueeze", "view", "view_as", "where", "zeros_like"),
-        *("diagonal_scatter", "select_scatter", "slice_scatter"),
+        *("unfold", "unsqueeze", "view", "where", "zeros_like"),
+        *("diagonal_scatter", "select_scatter", "slice_scatter", "index_put", "index_add", "index_copy"),
+        *("scatter", "scatter_add", "masked_scatter", "take", "take_along_dim", "diag", "diag_embed"),
+        *("repeat_interleave", "rot90", "fliplr", "flipud", "ravel", "moveaxis", "swapdims", "concat"),
+        *("concatenate", "hstack", "vstack", "dstack", "column_stack", "broadcast_to", "meshgrid"),
+        *("block_diag", "pixel_shuffle", "pixel_unshuffle", "fft_fftshift", "fft_ifftshift", "nan_to_num"),
+        *("nansum", "view_copy", "expand_copy", "as_strided", "squeeze_copy", "unsqueeze_copy"),
     )
 )
 """Operators that do to the real and to the imaginary part what they do to a real tensor."""
 
-PRODUCTS = frozenset(("matmul", "bmm", "mm", "mv", "dot", "einsum", "outer"))
-"""Operators that are linear in each of two tensors."""
+PRODUCTS = frozenset(
+    ("matmul", "bmm", "mm", "mv", "dot", "einsum", "outer", "ger", "inner", "tensordot", "kron")
+)
+"""Operators that are linear in each of their tensors."""
 
 
 def expansion(target: Any) -> Callable[..., Any] | None:
     """An operator as a function whose arguments and results are `Complex` where torch's are complex."""
-    name = str(target)
-    base = name.split(".")[1] if name.startswith("aten.") else ""
+    name = str(target) if str(target) in table.rows else functional_name(target) or str(target)
+    namespace, base, overload = [*name.split("."), "", ""][:3]
     if name in table.rows:
         return table.rows[name]
+    if namespace != "aten":
+        return None
+    function = getattr(getattr(torch.ops.aten, base), overload)
     if base in BY_PARTS:
-        return lambda *args, **kwargs: _by_parts(target, args, kwargs)
+        return lambda *args, **kwargs: _by_parts(function, args, kwargs)
     if base in PRODUCTS:
-        return lambda *args, **kwargs: _product(target, args, kwargs)
+        return lambda *args, **kwargs: multilinear(function, args, kwargs)
     return None
 
 
-def _by_parts(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _by_parts(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """An operator once on all real and once on all imaginary parts."""
+    if any(a.name == "value" and str(a.type) == "number" for a in target._schema.arguments):
+        raise Inexpressible("it writes a number into complex ones")
     leaves, spec = pytree.tree_flatten((list(args), kwargs))
     wide = [
         Complex(v, torch.zeros_like(v)) if isinstance(v, Tensor) and v.is_floating_point() else v
@@ -80,27 +94,32 @@ def _by_parts(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str,
     return Complex(*found)
 
 
-def _product(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Complex:
-    """A product of two tensors, by those of their parts."""
+def multilinear(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Complex:
+    """A product that is linear in each of its tensors, by those of their parts.
+
+    Raises:
+        Inexpressible: for more than six complex tensors, whose product has more than 64 terms.
+    """
     leaves, spec = pytree.tree_flatten((list(args), kwargs))
-    places = [i for i, v in enumerate(leaves) if isinstance(v, (Tensor, Complex))]
-    if len(places) != 2:
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Complex)]
+    if len(places) > 6:
         raise Inexpressible(f"it multiplies {len(places)} complex tensors")
-
-    def times(a: Any, b: Any) -> Any:
+    sums: dict[int, Tensor | None] = {0: None, 1: None}
+    for choice in itertools.product((0, 1), repeat=len(places)):
         given = list(leaves)
-        given[places[0]], given[places[1]] = a, b
+        for place, imag in zip(places, choice, strict=True):
+            given[place] = leaves[place].imag if imag else leaves[place].real
         own, keywords = pytree.tree_unflatten(given, spec)
-        return target(*own, **keywords)
-
-    x, y = leaves[places[0]], leaves[places[1]]
-    if isinstance(x, Tensor):
-        return Complex(times(x, y.real), times(x, y.imag))
-    if isinstance(y, Tensor):
-        return Complex(times(x.real, y), times(x.imag, y))
-    return Complex(
-        times(x.real, y.real) - times(x.imag, y.imag), times(x.real, y.imag) + times(x.imag, y.real)
-    )
+        term, turns = target(*own, **keywords), sum(choice)
+        before = sums[turns % 2]
+        negative = turns % 4 >= 2
+        if before is None:
+            sums[turns % 2] = -term if negative else term
+        else:
+            sums[turns % 2] = before - term if negative else before + term
+    real, imag = sums[0], sums[1]
+    assert real is not None
+    return Complex(real, torch.zeros_like(real) if imag is None else imag)
 
 
 def parts(x: Argument) -> Complex:
@@ -150,14 +169,14 @@ for _name in (
 @table.of("aten.add.Tensor", "aten.add.Scalar")
 def add(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
     """A sum, the second term by a factor."""
-    x, y = parts(x), parts(y if alpha == 1 else _times(y, alpha))
+    x, y = parts(x), parts(y if alpha == 1 else times(y, alpha))
     return Complex(x.real + y.real, x.imag + y.imag)
 
 
 @table.of("aten.sub.Tensor", "aten.sub.Scalar")
 def sub(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
     """A difference, the second term by a factor."""
-    x, y = parts(x), parts(y if alpha == 1 else _times(y, alpha))
+    x, y = parts(x), parts(y if alpha == 1 else times(y, alpha))
     return Complex(x.real - y.real, x.imag - y.imag)
 
 
@@ -168,7 +187,7 @@ def rsub(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
 
 
 @table.of("aten.mul.Tensor", "aten.mul.Scalar", "aten.multiply.Tensor", "aten.multiply.Scalar")
-def _times(x: Argument, y: Argument) -> Complex:
+def times(x: Argument, y: Argument) -> Complex:
     """A product."""
     x, y = parts(x), parts(y)
     if _is_zero(x.imag) or _is_zero(y.imag):

@@ -65,7 +65,7 @@ def numbers_fixed(program: ExportedProgram) -> list[str]:
     return list(found)
 
 
-def _assertion() -> object:
+def _assertion() -> Any:
     import torch
 
     return torch.ops.aten._assert_scalar.default

@@ -27,7 +27,7 @@ from .module_methods import idle_moves, registered_members
 from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
 from .strategies import Sizes, choose_sizes, trace
-from .tensors import array_of, tensor_of, tensor_placeholders
+from .tensors import array_of, as_real, tensor_of, tensor_placeholders
 from .tracing import lean_tracing, unlogged, unprinted, unused_constants
 from .training_modes import idle_dropouts, training_differences
 from .vmap_regions import without_vmap
@@ -134,7 +134,7 @@ def _with_axes(module: Module, bound: Arguments, options: LoadOptions) -> Captur
 
     def symbolic() -> Captured:
         found = _export(module, traced, axes)
-        found.examples = [array_of(t) for t in bound.tensors.values()]
+        found.examples = [array_of(as_real(t)) for t in bound.tensors.values()]
         return found
 
     return choose_sizes(
@@ -280,7 +280,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
     return Captured(
         program,
         module,
-        [array_of(t) for t in bound.tensors.values()],
+        [array_of(as_real(t)) for t in bound.tensors.values()],
         calls,
         [*notes, *found],
         bound.arrange,
@@ -337,7 +337,7 @@ def example_arrays(saved: Saved, inputs: NamedArrays, path: str) -> list[np.ndar
     given = [array for _, array in inputs if array is not None]
     own = not given and saved.examples is not None
     if own:
-        given = [array_of(example) for example in saved.examples or ()]
+        given = [array_of(as_real(example)) for example in saved.examples or ()]
     elif not given:
         return []
     if len(given) != len(fakes):
@@ -349,12 +349,15 @@ def example_arrays(saved: Saved, inputs: NamedArrays, path: str) -> list[np.ndar
             "E103", f"expected {len(fakes)} inputs ({', '.join(n for n, _ in fakes)}), got {len(given)}"
         )
     for (name, fake), array in zip(fakes, given, strict=True):
-        fits = len(array.shape) == fake.dim() and all(
-            not isinstance(want, int) or want == got
-            for want, got in zip(fake.shape, array.shape, strict=True)
+        array = array_of(as_real(tensor_of(array)))
+        dtype, shape = fake.dtype, list(fake.shape)
+        if dtype.is_complex:
+            dtype, shape = dtype.to_real(), [*shape, 2]
+        fits = len(array.shape) == len(shape) and all(
+            not isinstance(want, int) or want == got for want, got in zip(shape, array.shape, strict=True)
         )
-        if not fits or str(fake.dtype).removeprefix("torch.") != array.dtype.name:
-            wanted = f"{str(fake.dtype).removeprefix('torch.')}{[str(s) for s in fake.shape]}"
+        if not fits or str(dtype).removeprefix("torch.") != array.dtype.name:
+            wanted = f"{str(dtype).removeprefix('torch.')}{[str(s) for s in shape]}"
             message = f"expected `{name}` as {wanted}, got {array.dtype}{list(array.shape)}"
             raise ModelError("E101", message, place=path) if own else ModelError("E103", message)
     return given

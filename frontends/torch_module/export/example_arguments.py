@@ -80,7 +80,11 @@ class Arguments:
 
     def arrange(self, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """(arguments, keywords) with these tensors instead, in order."""
-        given = {**self.leaves, **dict(zip(self.tensors, tensors, strict=True))}
+        from .tensors import as_complex
+
+        given = dict(self.leaves)
+        for (name, leaf), tensor in zip(self.tensors.items(), tensors, strict=True):
+            given[name] = as_complex(tensor) if leaf.is_complex() else tensor
         args, keywords = self.built(lambda name, _: given[name])
         return list(args), keywords
 
@@ -183,17 +187,20 @@ def arrange_of(program: ExportedProgram) -> Arrange:
     """How a saved program's tensors make up its arguments."""
     from torch.utils import _pytree as pytree
 
+    from .tensors import as_complex
+
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     specs = [s for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
 
     def arrange(tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         given = iter(tensors)
-        leaves = [
-            next(given)
-            if given_as.arg.name in nodes and hasattr(nodes[given_as.arg.name].meta.get("val"), "shape")
-            else getattr(given_as.arg, "value", None)
-            for given_as in specs
-        ]
+        leaves: list[Any] = []
+        for given_as in specs:
+            fake: Any = nodes[given_as.arg.name].meta.get("val") if given_as.arg.name in nodes else None
+            if not hasattr(fake, "shape"):
+                leaves.append(getattr(given_as.arg, "value", None))
+            else:
+                leaves.append(as_complex(next(given)) if fake.dtype.is_complex else next(given))
         spec = program.call_spec.in_spec
         assert spec is not None, "torch.export always states it"
         args, keywords = pytree.tree_unflatten(leaves, spec)

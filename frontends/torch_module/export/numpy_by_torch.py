@@ -45,8 +45,8 @@ def numpy_by_torch(module: Module) -> Iterator[None]:
             del types
             if func in (torch.Tensor.numpy, torch.Tensor.__array__):
                 return as_array(args[0])
-            args, kwargs = pytree.tree_map(whole, (args, kwargs or {}))
-            return func(*args, **kwargs)
+            given, named = pytree.tree_map(whole, args), pytree.tree_map(whole, kwargs or {})
+            return func(*given, **named)
 
     def tensor_of(array: Any) -> Tensor:
         return array.tensor if isinstance(array, arrays.ndarray) else from_numpy(array)

@@ -37,6 +37,22 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
+def as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as graphs have it: a complex one as a view of its real and imaginary parts on a last axis."""
+    import torch
+
+    if not tensor.is_complex():
+        return tensor
+    return torch.view_as_real(tensor.resolve_conj())
+
+
+def as_complex(tensor: torch.Tensor) -> torch.Tensor:
+    """The inverse of `as_real` for a tensor that is known to be complex."""
+    import torch
+
+    return torch.view_as_complex(tensor.contiguous())
+
+
 def tensor_of(array: np.ndarray) -> torch.Tensor:
     """A tensor of its own with these values; the inverse of `array_of`."""
     import torch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....ir import Graph, Initializer, ModelError, Parameter, TensorData
 from ..export.module_stacks import normalised_stack
-from ..export.tensors import array_of
+from ..export.tensors import array_of, as_real
 from ..given_values import place_of
 from ..symbols import dtype_of
 from .initializers import initial_laws
@@ -203,17 +203,24 @@ def _add_parameter(
     initializer: Initializer | None,
     role: str,
 ) -> int:
+    held = tensor if is_buffer else as_real(tensor.detach())  # of buffers, parts are constants
     data = TensorData(
-        dtype_of(tensor.dtype),
-        tuple(tensor.shape),
-        lambda: array_of(tensor),
+        dtype_of(held.dtype),
+        tuple(held.shape),
+        lambda: array_of(tensor if is_buffer else as_real(tensor.detach())),
         storage_of(tensor),
         place=place_of(tensor),
         stays=lambda: tensor._version == 0,
     )
     return tree.graph.add_parameter(
         Parameter(
-            name, name, data, trainable=trainable, is_buffer=is_buffer, initializer=initializer, role=role
+            name,
+            name,
+            data,
+            trainable=trainable,
+            is_buffer=is_buffer,
+            initializer=None if tensor.is_complex() else initializer,  # a law of complex numbers
+            role=role,
         )
     ).node
 

@@ -9,9 +9,12 @@ import torch.nn.functional as F
 from torch import fft, nn
 
 import regraft
+from regraft.api import rewrite_file
 from regraft.backends.mindspore_source import write
 from regraft.backends.onnx_model import to_model
-from regraft.ir import BackendError, UnsupportedError
+from regraft.ir import BackendError
+
+from .comparison import session_of
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
@@ -94,13 +97,153 @@ def test_a_complex_output_is_said(check):
     assert any("`output`" in note and "last axis" in note for note in graph.origin.notes)
 
 
-def test_a_complex_input_is_refused():
-    class Net(nn.Module):
-        def forward(self, z):
-            return z.abs()
+def first(x):
+    return torch.complex(x, (x * 1.7).sin() * 2 + 0.1)
 
-    with pytest.raises(UnsupportedError, match="two tensors"):
-        regraft.load(Net(), (torch.ones(2, 3, dtype=torch.complex64),))
+
+def second(x):
+    return torch.complex(x * 0.5 + 1, x.cos())
+
+
+def written(z, what):
+    """A tensor after writes into parts of it."""
+    if what == "slices":
+        z[:, :2] += 1j
+        z[..., 0] *= 2
+    elif what == "the real part":
+        z.real[:, 0] = 1.0
+        z.imag.mul_(2)
+    elif what == "numbers":
+        z[:, 1:3] = 1 + 2j
+        z[z.real > 0] = 0
+    return z
+
+
+ELEMENTWISE = (
+    *("tanh", "sinh", "cosh", "sin", "cos", "tan", "exp", "log", "log2", "log10", "log1p", "expm1", "sqrt"),
+    *("rsqrt", "sigmoid", "sgn", "square", "reciprocal", "abs", "angle", "exp2", "asin", "acos", "atan"),
+    *("asinh", "acosh", "atanh", "isnan", "isfinite", "nan_to_num", "resolve_conj"),
+)
+FUNCTIONS = {
+    **{name: lambda x, name=name: getattr(torch, name)(first(x)) for name in ELEMENTWISE},
+    "silu": lambda x: F.silu(first(x)),
+    **{f"power {n}": lambda x, n=n: first(x) ** n for n in (0, 2, 3, -1, 0.5, 1.5, 1 + 2j)},
+    "power of both": lambda x: first(x) ** second(x) + 2 ** first(x),
+    "power of 0": lambda x: (first(x) * (x > 0)) ** 1.5,
+    "quotient of one": lambda x: 1 / first(x),
+    "matrices": lambda x: first(x) @ second(x).mH,
+    "einsum": lambda x: torch.einsum("bij,bkj,bkl->bil", first(x), second(x), first(x)),
+    "mean": lambda x: first(x).mean(1),
+    "norms": lambda x: torch.linalg.vector_norm(first(x), dim=-1) + torch.norm(second(x)),
+    "deviation": lambda x: first(x).std(-1) + first(x).var(-1),
+    "products": lambda x: first(x).prod(1) + first(x).cumprod(1)[:, 2],
+    "relu of parts": lambda x: torch.complex(F.relu(first(x).real), F.relu(first(x).imag)),
+    "polar": lambda x: torch.polar(x.abs(), x),
+    "differs": lambda x: first(x) != second(x),
+    "masked": lambda x: first(x).masked_fill(x > 0, 1 + 2j) + torch.where(x > 0, first(x), 0),
+    "filled": lambda x: first(x) + torch.full_like(first(x), 2 + 1j) * torch.ones_like(first(x)),
+    "inner products": lambda x: (
+        torch.vdot(first(x)[0, 0], second(x)[0, 0]) + torch.linalg.vecdot(first(x), second(x))
+    ),
+    "tensor products": lambda x: torch.tensordot(first(x), second(x)[0], ([2], [1])),
+    "added products": lambda x: torch.baddbmm(first(x)[:, :, :6], first(x), second(x).mT, alpha=0.5),
+    "added elements": lambda x: torch.addcmul(first(x), first(x), second(x), value=0.5),
+    "between": lambda x: torch.lerp(first(x), second(x), 0.3),
+    "in place": lambda x: first(x).mul_(2).add_(second(x)).tanh_(),
+    **{
+        f"written: {what}": lambda x, what=what: written(first(x), what)
+        for what in ("slices", "the real part", "numbers")
+    },
+    "scattered": lambda x: torch.zeros_like(first(x)).scatter_add(
+        1, torch.zeros_like(x, dtype=torch.long), first(x)
+    ),
+    "normalised": lambda x: F.normalize(first(x), dim=-1),
+    "moved": lambda x: fft.fftshift(first(x)).roll(1, -1).flip(1).repeat_interleave(2, 1),
+    "linear": lambda x: F.linear(first(x), second(x)[0], second(x)[0, :, 0]),
+    "convolution": lambda x: F.conv1d(first(x), second(x)[:, :, :3]),
+    "inverse": lambda x: torch.linalg.inv(first(x)[:, :3, :3] + torch.eye(3) * 5),
+    "solution": lambda x: torch.linalg.solve(first(x)[:, :3, :3] + torch.eye(3) * 5, second(x)[:, :3, :2]),
+    "tanh of a spectrum": lambda x: fft.irfft(fft.rfft(x).tanh(), n=8),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(check, name):
+    check(FUNCTIONS[name], floats(2, 6, 8), dynamic=False, atol=1e-4, rtol=2e-4)
+
+
+def test_values_near_the_limits_of_a_formula():
+    class Net(nn.Module):
+        def forward(self, x):
+            z = torch.complex(x, x * 0.5)
+            return torch.tanh(z), torch.sqrt(z), torch.log(torch.complex(1 + x * 1e-4, x * 1e-4))
+
+    x = torch.tensor([[0.0, 1e-6, -1e-6, 30.0, -30.0, 80.0, 1.0, -1.0]])
+    graph = regraft.load(Net(), (x,))
+    found = session_of(graph).run(None, {"x": x.numpy()})
+    for want, got in zip(Net()(x), found, strict=True):
+        np.testing.assert_allclose(got, torch.view_as_real(want).numpy(), rtol=1e-5, atol=1e-9)
+
+
+class Spectral(nn.Module):
+    """A product in the frequency domain with complex weights, as Fourier neural operators have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 3, 4, dtype=torch.cfloat))
+        self.shift = nn.Parameter(torch.randn(3, 1, dtype=torch.cfloat))
+
+    def forward(self, x):
+        y = fft.rfft(x)
+        z = torch.zeros(x.shape[0], 3, y.shape[-1], dtype=y.dtype)
+        z[..., :4] = torch.einsum("bix,iox->box", y[..., :4], self.weight) + self.shift
+        return fft.irfft(z, n=x.shape[-1])
+
+
+def test_complex_parameters_have_their_parts_on_a_last_axis(check, tmp_path):
+    model = Spectral()
+    graph = check(model, floats(2, 2, 16), dynamic=False)
+    types = {p.name: (p.data.dtype, p.data.shape, p.trainable) for p in graph.parameters()}
+    assert types == {"weight": ("float32", (2, 3, 4, 2), True), "shift": ("float32", (3, 1, 2), True)}
+    write(regraft.rewrite(graph).graph, tmp_path / "net")
+    assert regraft.verify(graph, tmp_path / "net", train=True).passed
+    torch.save(model.state_dict(), tmp_path / "net.pth")
+    other = regraft.load(Spectral(), ["2x2x16"], params=tmp_path / "net.pth")
+    assert regraft.verify(graph, other).passed
+
+
+def test_a_state_dict_with_complex_tensors_is_carried_over(tmp_path):
+    import mindspore
+
+    model = Spectral()
+    graph = regraft.load(model, ["2x2x16"])
+    rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="mindspore")
+    later = Spectral()
+    torch.save(later.state_dict(), tmp_path / "later.pth")
+    regraft.convert_checkpoint(
+        tmp_path / "later.pth", tmp_path / "later.ckpt", tmp_path / "net" / "renames.json"
+    )
+    found = mindspore.load_checkpoint(str(tmp_path / "later.ckpt"))
+    for name, value in later.state_dict().items():
+        np.testing.assert_array_equal(found[name].asnumpy(), torch.view_as_real(value).numpy())
+
+
+class Inverse(nn.Module):
+    """Takes a spectrum, as torchaudio's InverseSpectrogram does, and another input."""
+
+    def forward(self, z, gain):
+        return torch.istft(z * gain, 16, 4, window=torch.hann_window(16)), z.abs()
+
+
+@pytest.mark.parametrize("to", ["onnx", "mindspore"])
+def test_a_complex_input_has_its_parts_on_a_last_axis(to, tmp_path):
+    z = torch.stft(torch.randn(2, 64), 16, 4, window=torch.hann_window(16), return_complex=True)
+    graph = regraft.load(Inverse(), (z, torch.ones(1)))
+    assert next((n.name, n.type.shape[1:]) for n in graph.input_nodes()) == ("z", (9, 17, 2))
+    assert any(n.startswith("the input `z` has real and imaginary part") for n in graph.origin.notes)
+    path = tmp_path / ("net.onnx" if to == "onnx" else "net")
+    regraft.save(regraft.rewrite(graph).graph, path, to=to)
+    assert regraft.verify(graph, path).passed
 
 
 def test_no_matrix_of_unbounded_size(tmp_path):
