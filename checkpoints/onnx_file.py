@@ -11,6 +11,7 @@ import numpy as np
 from ..ir import ModelError, TensorData, require_name, require_shape
 from ..ir.outside import protobuf
 from ..ir.outside.mapped import MappedFile
+from ..ir.outside.onnx_files import settle_tensors
 from ..ir.types import dtype_of_onnx
 
 # field numbers of onnx.proto, which never change
@@ -94,7 +95,7 @@ def _loaded(file: MappedFile, field: protobuf.Field, name: str) -> Callable[[], 
 
         try:
             proto = onnx.TensorProto.FromString(bytes(file.view[field.start : field.end]))
-            return onnx.numpy_helper.to_array(proto, str(file.path.parent))
+            return onnx.numpy_helper.to_array(proto, str(settle_tensors([proto], file.path)))
         except (DecodeError, OSError, ValueError, onnx.checker.ValidationError) as error:
             raise ModelError(
                 "E101",

@@ -9,6 +9,7 @@ from typing import cast
 
 from ..backends.shards import DEFAULT_SIZE, INDEX, MINDSPORE_INDEX, Shard, parse_size, split
 from ..ir import ModelError, TensorData, read_json, require_name
+from ..ir.outside.links import file_beside
 
 _SUFFIX = ".index.json"
 
@@ -86,6 +87,7 @@ def read_shards(index: Path, read: Callable[[Path], dict[str, TensorData]]) -> d
             hint="download or copy the whole folder",
         )
     for file in shards:
+        file_beside(index, file)  # which refuses a link that leads elsewhere
         shards[file] = read(index.parent / file)
     for name, file in places.items():
         if name not in shards[file]:

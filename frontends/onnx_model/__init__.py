@@ -23,7 +23,7 @@ from ...ir import (
 )
 from ...ir.dims import at_sizes
 from ...ir.outside.names import near_names
-from ...ir.outside.onnx_files import open_onnx
+from ...ir.outside.onnx_files import open_onnx, settle_links
 from ...ir.outside.onnx_names import require_names
 from ...ir.types import dtype_name
 from ..alike import require_alike
@@ -60,7 +60,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         UnsupportedError: listing every operator without a lowering.
     """
     proto, path = _open(model)
-    stored = stored_tensors(proto.graph, None if path is None else path.parent)
+    stored = stored_tensors(proto.graph, None if path is None else settle_links(proto, path))
     notes: list[str] = []
     declared = _declared(proto, set(stored))
     constants = take_constants(options.constants, declared)

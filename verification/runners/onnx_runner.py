@@ -15,7 +15,7 @@ import onnxruntime
 
 from ...backends.onnx_model import write
 from ...ir import Graph, ModelError, Operator, traits_of
-from ...ir.outside.onnx_files import open_onnx
+from ...ir.outside.onnx_files import open_onnx, settle_links
 from ...ir.outside.onnx_in_place import open_in_place
 from ...ir.outside.onnx_names import require_names
 from ...ir.outside.own_folders import temporary_folder
@@ -138,7 +138,7 @@ class OnnxRunner:
             return self._read(path), {}
         in_place = open_in_place(path)
         if in_place is not None:  # all sessions map the file itself
-            self._folder = path.parent
+            self._folder = settle_links(in_place, path)
             return in_place, {}
         outside = self._make_folder() / "model.onnx"
         onnx.save(self._read(path, external=True), outside, save_as_external_data=True, location="weights")
@@ -155,8 +155,9 @@ class OnnxRunner:
         return folder.path
 
     def _read(self, path: Path, *, external: bool = False) -> onnx.ModelProto:
-        self._folder = path.parent
-        return open_onnx(path, external=external)
+        found = open_onnx(path, external=external)
+        self._folder = settle_links(found, path)
+        return found
 
     def session_options(self, *, once: bool = False) -> onnxruntime.SessionOptions:
         """Return the options of a session; `once`: of one that runs about once."""
