@@ -112,7 +112,7 @@ def _without_values(mode: Any) -> Iterator[None]:
 
 
 def _decompositions(target: Any) -> list[Callable[..., Any]]:
-    """Ours, else the composite kernel that PyTorch itself runs, then what its compilers use."""
+    """Ours, else the composite kernel that PyTorch itself runs, then what its compilers use, else a body."""
     import torch
     from torch._decomp import decomposition_table
 
@@ -127,4 +127,24 @@ def _decompositions(target: Any) -> list[Callable[..., Any]]:
         found.append(target.decompose)
     if target in decomposition_table:
         found.append(decomposition_table[target])
-    return found
+    return found or _bodies(target)
+
+
+def _bodies(target: Any) -> list[Callable[..., Any]]:
+    """What an operator of somebody else's runs in Python: its kernel for autograd, or that of a custom_op.
+
+    The first is run by calling the operator, since torch gets there before the trace does.
+    """
+    import importlib
+
+    import torch
+
+    if not hasattr(target, "_schema") or target.namespace in ("aten", "prims", "regraft"):
+        return []
+    own = getattr(importlib.import_module("torch._library.custom_ops"), "OPDEFS", {}).get(target.name())
+    kernels = getattr(own, "_backend_fns", {})
+    kernel = kernels.get("cpu") or kernels.get(None)
+    if kernel is not None:
+        return [kernel]
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return [target] if has_kernel(target.name(), "AutogradCPU") else []

@@ -15,6 +15,7 @@ from ....ir import ModelError
 from ...options import LoadOptions
 from ..modules.lazy import initialise, uninitialised, uninitialised_error
 from ..modules.live_state import assigned_by, may_assign, structure_kept
+from ..modules.plain_tensors import require_plain
 from ..saved.program import Saved, read_program
 from ..symbols import is_symbolic
 from .cached_tensors import entries_read, find_caches
@@ -23,7 +24,7 @@ from .custom_gradients import own_gradients
 from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
 from .export_errors import export_error, first_line, require_python, trace_error
-from .module_methods import idle_moves, registered_members
+from .module_methods import idle_moves, registered_members, wrapped_alone
 from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
 from .strategies import Sizes, choose_sizes, trace
@@ -76,6 +77,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
         ModelError: E103 when the inputs do not fit, E104 when torch.export refuses.
     """
     require_python(module)
+    require_plain(module)
     bound = bind(module, inputs)
 
     def call() -> object:
@@ -252,6 +254,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         evaluation(module),
         spelled_out(module, bound.further),
         layers_kept_whole(),
+        wrapped_alone(),
         lean_tracing(module),
         unused_constants(),
         idle_moves(),

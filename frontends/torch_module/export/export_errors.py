@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sysconfig
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place = error.place or type(module).__name__
             return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
         error = first
-    place = user_location(traceback.extract_tb(error.__traceback__)) or type(module).__name__
+    place = user_location(traceback.extract_tb(error.__traceback__)) or _running(module, error)
     if _packs(error):
         return ModelError(
             "E104",
@@ -109,12 +110,30 @@ def export_error(module: Module, error: Exception) -> ModelError:
 def trace_error(module: Module, error: Exception) -> ModelError:
     """E104 for what torch.export raised while it traced a model that runs on the same inputs."""
     cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    wrapped = next((n for n in _WRAPPED if list(module._modules) == [n]), None)
+    hint = "write what is at that line in other functions of torch's, or leave it out of the model"
+    if wrapped is not None:
+        hint = f"give the module that `{type(module).__name__}` wraps: its attribute `{wrapped}`"
     return ModelError(
         "E104",
         f"torch.export cannot trace the model, which itself runs on these inputs: {first_line(cause)}",
-        place=user_location(traceback.extract_tb(cause.__traceback__)) or type(module).__name__,
-        hint="write what is at that line in other functions of torch's, or leave it out of the model",
+        place=user_location(traceback.extract_tb(cause.__traceback__)) or _running(module, cause),
+        hint=hint,
     )
+
+
+_WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_forward_module", "_original_module")
+"""Names under which wrappers for training hold the module that they wrap."""
+
+
+def _running(module: Module, error: Exception) -> str:
+    """The innermost module whose code was running, by path and class."""
+    paths = {id(m): path for path, m in module.named_modules()}
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    owners = [f.f_locals.get("self") for f in frames]
+    found = next((o for o in reversed(owners) if id(o) in paths), module)
+    path = paths[id(found)]
+    return f"{path} ({type(found).__name__})" if path else type(found).__name__
 
 
 def derives(error: Exception) -> bool:
@@ -281,13 +300,16 @@ def first_line(error: BaseException) -> str:
 
 
 def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
-    """``file:line`` of the innermost frame that is neither PyTorch's nor ours."""
+    """``file:line`` of the innermost frame that is neither PyTorch's, nor Python's, nor ours."""
     import torch
 
     library = f"{Path(torch.__file__).parent}/"  # torchvision, its neighbour, is a user's code
+    python = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "platstdlib"))
     ours = f"{Path(__file__).parents[1]}/"  # as frames have it, through a link too
     for frame in reversed(frames):
         name = frame.filename
+        if name.startswith(python) and "-packages/" not in name:
+            continue
         if not name.startswith(("<", library, ours)) and "importlib" not in name:
             return f"{short_path(name)}:{frame.lineno}"
     return ""

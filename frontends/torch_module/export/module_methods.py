@@ -38,6 +38,17 @@ def idle_moves() -> Iterator[None]:
 
 
 @contextmanager
+def wrapped_alone() -> Iterator[None]:
+    """While the block runs, a module that is wrapped for training on several devices runs by itself."""
+
+    def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+    with patched("torch.nn.parallel:DistributedDataParallel", forward=forward):
+        yield
+
+
+@contextmanager
 def registered_members() -> Iterator[None]:
     """While the block runs, torch finds submodules by what is registered, also behind a method of a name."""
     home = "torch.nn.utils._named_member_accessor:NamedMemberAccessor"

@@ -81,6 +81,12 @@ PATCHES = (
     ),
     Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
     Patch(
+        "torch.nn.parallel:DistributedDataParallel",
+        "forward",
+        "runs the module that it wraps: what else it does is for training on several devices",
+        saves_only=True,
+    ),
+    Patch(
         "torch._higher_order_ops.flex_attention:FlexAttentionHOP",
         "__call__",
         "computed as in eager mode, in operators on whole tensors",

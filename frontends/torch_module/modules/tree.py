@@ -12,6 +12,7 @@ from ..given_values import place_of
 from ..symbols import dtype_of
 from .initializers import initial_laws
 from .lazy import uninitialised_error
+from .plain_tensors import require_plain
 
 if TYPE_CHECKING:
     import torch
@@ -54,6 +55,7 @@ def tree_of_module(graph: Graph, root: Module) -> Tree:
     """Fill the module tree of `graph` from a live module: every registration, by identity."""
     from .construction import laws_of
 
+    require_plain(root)
     tree = Tree(graph)
     laws = initial_laws(root, laws_of(root))
 

@@ -1,0 +1,42 @@
+"""Refuses parameters that are no plain tensors: quantised ones with a class of their own, parts of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....ir import ModelError
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+def require_plain(root: Module) -> None:
+    """Refuse parameters and buffers whose class runs torch's operators itself, or that are parts of others.
+
+    Raises:
+        ModelError: E104 naming the first of them.
+    """
+    import torch
+
+    plain = torch.Tensor.__torch_dispatch__
+    for path, module in root.named_modules():
+        if type(module).__name__ == "FullyShardedDataParallel":
+            raise ModelError(
+                "E104",
+                "expected whole parameters, got a `FullyShardedDataParallel`, which holds parts of them",
+                place=path or type(module).__name__,
+                hint="give the module before it is wrapped, with the full state dict (StateDictType."
+                "FULL_STATE_DICT)",
+            )
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is None or getattr(type(tensor), "__torch_dispatch__", plain) == plain:
+                continue
+            whole = "full_tensor" if hasattr(tensor, "full_tensor") else "dequantize"
+            raise ModelError(
+                "E104",
+                f"expected plain tensors as parameters, got a `{type(tensor).__name__}`, which runs "
+                "operators in its own way",
+                place=f"{path}.{name}" if path else name,
+                hint=f"give the model with plain ones (`tensor.{whole}()` where the class has that), and "
+                "quantise or distribute what is written with the tools of its target",
+            )
