@@ -257,6 +257,8 @@ OTHERS = {
     "IdentityAttachKLSparseReg": ({}, [np.tanh(_X) ** 2, np.zeros(3, np.float32)]),
     "_contrib_quadratic": ({"a": "2", "b": "-1", "c": "0.5"}, [_X]),
     "_contrib_allclose": ({"rtol": "0", "atol": "10"}, [_X, _Y]),
+    "_contrib_allclose holes": ({}, [_HOLES, _HOLES]),
+    "_contrib_allclose other holes": ({"equal_nan": "False"}, [_HOLES, _HOLES]),
     "_contrib_allclose not": ({"equal_nan": "True"}, [_HOLES, _HOLES + 1]),
     "_histogram": (
         {"bin_cnt": "4", "range": "(-1, 1)"},

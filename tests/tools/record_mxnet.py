@@ -10,7 +10,7 @@ which NumPy 1.24 took away. That Python need not have regraft. Written are `rows
 `tests/corpora/mxnet`, of the cases in `tests/rows/mxnet_symbol.py`, and `emitted.npz`, of the symbols in
 `emitted.json`, which `pytest tests/rows/test_mxnet_emitter_rows.py --update-goldens` writes, and
 `control_flow.json`, symbols that MXNet itself makes of functions, and `operators.txt`, the names of all
-operators.
+operators, and in `defaults.json` the defaults of those that it names: a new row is put there as ``{}`` first.
 """
 
 import argparse
@@ -40,6 +40,7 @@ def main():
     record_files()
     record_steps()
     record_operators()
+    record_defaults()
     rows, emitted = record_rows(everything), record_emitted()
     print(f"recorded {rows} rows and {emitted} emitted symbols with MXNet {mx.__version__}")
 
@@ -115,6 +116,46 @@ def record_operators():
         saved.add(name.value.decode())
     text = "\n".join(sorted(name for name in saved if not name.startswith("_backward")))
     (CORPUS / "operators.txt").write_text(text + "\n")
+
+
+_OWN = {
+    "_linspace": {"endpoint": "True", "ctx": "", "dtype": "float32"},
+    "_npi_concatenate": {"axis": "0"},
+}
+"""Operators whose documentation in MXNet lists the attributes of another one."""
+
+
+def record_defaults():
+    """Write the attributes that have defaults, of every operator that the file names."""
+    library, path = mx.base._LIB, CORPUS / "defaults.json"
+    texts = ctypes.POINTER(ctypes.c_char_p)
+    found = {}
+    for operator in read_json(path, {}):
+        handle, kinds, names, docs = ctypes.c_void_p(), texts(), texts(), texts()
+        one, two, three, four = (ctypes.c_char_p() for _ in range(4))
+        count = ctypes.c_uint()
+        library.NNGetOpHandle(operator.encode(), ctypes.byref(handle))
+        given = one, two, count, names, kinds, docs, three, four
+        library.MXSymbolGetAtomicSymbolInfo(handle, *map(ctypes.byref, given))
+        found[operator] = {}
+        for number in range(count.value):
+            kind = kinds[number].decode()
+            if "default=" in kind:
+                name, text = names[number].decode(), kind.partition("default=")[2].strip().strip("'")
+                found[operator][name] = as_saved(text, kind.startswith("boolean"))
+        found[operator] = _OWN.get(operator, found[operator])
+    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(found.items()))
+    path.write_text("{\n" + rows + "\n}\n")
+
+
+def as_saved(text, is_flag):
+    """Return a default as Python gives it to MXNet, of which the documentation shows all digits."""
+    if is_flag:
+        return {"0": "False", "1": "True"}.get(text, text)
+    if "." not in text or text[0] in "[(":
+        return text
+    lengths = (f"{float(text):.{digits}g}" for digits in range(1, 18))
+    return repr(float(next(short for short in lengths if np.float32(short) == np.float32(text))))
 
 
 def record_control_flow():

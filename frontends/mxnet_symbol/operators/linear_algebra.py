@@ -160,7 +160,8 @@ def _triangle_places(call: Call, n: int, offset: int) -> np.ndarray:
 
     A lower triangle goes row by row, an upper one column by column.
     """
-    lower = call.flag("lower", default=True) if offset == 0 else offset < 0
+    lower = call.flag("lower", default=True)
+    lower = lower if offset == 0 else offset < 0
     rows, columns = np.nonzero(np.tril(np.ones((n, n)), -abs(offset)))
     return rows * n + columns if lower else columns * n + rows
 

@@ -23,6 +23,7 @@ def softmax_output(call: Call) -> Value:
     if not multiple and not preserve and call.rank() > 2:  # everything but the batch is one distribution
         axis = 0
     value, name = _label(call)
+    ignored = call.float("ignore_label", -1.0)  # which old files have, used or not
     call.ignore("out_grad")  # whether a gradient from above scales the head's own
     return call.op(
         "regraft.SoftmaxOutput",
@@ -31,7 +32,7 @@ def softmax_output(call: Call) -> Value:
         axis=axis,
         label=name,
         grad_scale=call.float("grad_scale", 1.0),
-        ignore_label=call.float("ignore_label", -1.0) if call.flag("use_ignore") else None,
+        ignore_label=ignored if call.flag("use_ignore") else None,
         normalization=call.text("normalization", "null"),
         smooth_alpha=call.float("smooth_alpha", 0.0),
     )

@@ -218,7 +218,7 @@ def quadratic(call: Call) -> Value:
 def all_close(call: Call) -> Value:
     """1 where all differences are within a share and a number, 0 where one is not."""
     x, y = (Term(call.b, v) for v in call.operands())
-    share, most, equal_nan = call.float("rtol", 1e-5), call.float("atol", 1e-8), call.flag("equal_nan")
+    share, most, equal_nan = call.float("rtol", 1e-5), call.float("atol", 1e-8), call.flag("equal_nan", True)
     near = x.equals(y) | (abs(x - y) <= abs(y) * share + most)
     if equal_nan:
         near = near | (x.op("IsNaN") & y.op("IsNaN"))
@@ -231,6 +231,7 @@ def histogram(call: Call) -> list[Value]:
     x, count = call.value(0), call.text("bin_cnt", "None")
     flat = Term(call.b, call.op("Reshape", x, call.constant([-1])))
     if count == "None":
+        call.ignore("range")
         ends = Term(call.b, call.value(1))
         (size,) = call.static_shape(ends.value, [0])
     else:
