@@ -35,6 +35,7 @@ from .constants import fit_to_type, take_constants
 from .initializers import find_weights, stored_tensors, type_of_info
 from .lowering import Lowering
 from .made_weights import find_made_weights
+from .old_exporters import mend
 from .operation_scopes import OperationScopes, is_operation_path
 from .scopes import Modules, Scope, class_of, root_class, scopes_of
 from .weights import Weights
@@ -60,8 +61,9 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         UnsupportedError: listing every operator without a lowering.
     """
     proto, path = _open(model)
+    proto, notes = mend(proto)
+    runs = proto if path is None or (notes and not _has_other_files(proto)) else path
     stored = stored_tensors(proto.graph, None if path is None else settle_links(proto, path))
-    notes: list[str] = []
     declared = _declared(proto, set(stored))
     constants = take_constants(options.constants, declared)
     stored |= {name: TensorData.of(array) for name, array in constants.items()}
@@ -80,6 +82,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
 
     def lowered(types: dict[str, TensorType]) -> Graph:
         graph = _graph(proto, path, has_modules=_is_nested(proto, scopes))
+        graph.origin.model = runs
         values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
         modules = Modules(graph)
         weights = Weights(graph, stored, uses, modules, scoped=scopes is not None)
@@ -98,6 +101,11 @@ def _scopes(proto: onnx.ModelProto, weights: Container[str]) -> list[Scope] | No
         paths = OperationScopes(proto.graph, weights).paths()
         return [tuple((name, "") for name in path) for path in paths]
     return scopes_of(proto)
+
+
+def _has_other_files(proto: onnx.ModelProto) -> bool:
+    """Whether a file's weights are in others, which a runtime finds by the place of the file."""
+    return any(t.data_location == onnx.TensorProto.EXTERNAL for t in proto.graph.initializer)
 
 
 def _is_nested(proto: onnx.ModelProto, scopes: Sequence[Scope] | None) -> bool:
@@ -303,7 +311,6 @@ def _graph(proto: onnx.ModelProto, path: Path | None, *, has_modules: bool) -> G
     note_framework(graph, "onnx")
     origin = graph.origin
     origin.has_modules = has_modules
-    origin.model = path if path is not None else proto
     origin.trusted = True  # ONNX Runtime runs no code of a model's author
     origin.reference = path.name if path is not None else proto.graph.name or "a model"
     name = root_class(proto) or class_of(path.stem if path is not None else proto.graph.name or "Model")

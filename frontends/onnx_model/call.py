@@ -27,6 +27,7 @@ class Call(Building):
         version: of its domain, as the file imports it.
         place: for messages.
         attributes: by name; nested graphs as ONNX has them.
+        of_mxnet: whether MXNet's own exporter wrote the file.
     """
 
     def __init__(
@@ -37,6 +38,8 @@ class Call(Building):
         version: int,
         place: str,
         attributes: dict[str, Any],
+        *,
+        of_mxnet: bool = False,
     ) -> None:
         super().__init__(b)
         self.node = node
@@ -44,6 +47,7 @@ class Call(Building):
         self.operands = list(operands)
         self.attributes = attributes
         self.version = version
+        self.of_mxnet = of_mxnet
         self.place = place
         outputs = list(node.output)
         while len(outputs) > 1 and not outputs[-1]:

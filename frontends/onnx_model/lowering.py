@@ -17,6 +17,7 @@ from .control_flow import CONTROL_FLOW, lower_control_flow
 from .coverage import plain_domain, require_known, require_opset
 from .frame import Frame
 from .fused import FUSED
+from .old_exporters import MXNET
 from .scopes import SLOTS, Modules, Scope, class_of
 from .sequences import SEQUENCES
 from .standard_functions import standard_function
@@ -192,7 +193,8 @@ class Lowering:
         group = attributes.get("group", 1)
         if isinstance(group, int) and group < 1:  # which shape inference takes for no groups
             raise ModelError("E101", f"expected a group of 1 or more, got {group}", place=place)
-        return Call(frame.b, node, operands, version, place, attributes)
+        of_mxnet = self.model.graph.name == MXNET
+        return Call(frame.b, node, operands, version, place, attributes, of_mxnet=of_mxnet)
 
     def _settle(self, frame: Frame, place: str) -> dict[Value, Value]:
         """Type what a node of the frame became by sizes, and count it; what a body within it did is done.

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...ir import Value
+from ...ir.dims import differ
 from ...ir.functions.stated import constant_array
-from . import younger
+from . import experimental, younger
 from .call import Call
 
 Outputs = list[Value] | Value | None
@@ -207,6 +208,30 @@ def prelu(call: Call) -> Outputs:
     return None
 
 
+@_below(_ALWAYS, "PRelu")
+def slope(call: Call) -> Outputs:
+    """A slope spreads from the last axis on; MXNet's exporter wrote those of channels without axes behind."""
+    shape, own = call.type(0).shape or (), call.type(1).shape or ()
+    fits = len(own) <= len(shape) and not any(
+        one != 1 and differ(one, size) for one, size in zip(own[::-1], shape[::-1], strict=False)
+    )
+    of_channels = len(own) == 1 and len(shape) > 2 and own[0] != 1 and not differ(own[0], shape[1])
+    if fits and not (of_channels and call.of_mxnet):
+        return None
+    meant = [*own, *[1] * (len(shape) - 2)]
+    hint = (
+        f"a slope of each channel has the shape {meant}: set the `dims` of `{call.node.input[1]}` in the file"
+    )
+    x, slope_ = (f"[{', '.join(map(str, dims))}]" for dims in (shape, own))
+    if call.of_mxnet and of_channels:
+        raise call.unsupported(
+            f"expected a slope that spreads over {x}, got {slope_}, as MXNet's exporter writes it", hint
+        )
+    raise call.unsupported(
+        f"expected a slope that spreads over {x}, got {slope_}", hint if of_channels else ""
+    )
+
+
 @_below(9, "Cast")
 def cast(call: Call) -> Outputs:
     """The element type was a word below 6."""
@@ -221,15 +246,28 @@ def cast(call: Call) -> Outputs:
 @_below(14, "BatchNormalization")
 def batch_normalization(call: Call) -> Outputs:
     """The statistics of a batch were meant where there are outputs for them, or by `is_test`."""
-    if not call.take("spatial", 1):
-        raise call.unsupported("expected statistics of channels, got spatial=0")
+    of_elements = not call.take("spatial", 1)
     tests = call.take("is_test", 0)
     if call.outputs > 1 or (call.version < 7 and not tests):
         raise call.unsupported(
             "expected a model for inference, got one that computes statistics of the batch",
             hint="export it in inference mode",
         )
-    return None
+    return _of_elements(call) if of_elements else None
+
+
+def _of_elements(call: Call) -> Value:
+    """Normalise each element of a sample by statistics of its own, as spatial=0 stands for."""
+    x, scale, bias, mean, variance = (call.value(slot) for slot in range(5))
+    if call.rank(1) != call.rank(0) - 1:
+        raise call.unsupported(
+            f"expected statistics of each element for spatial=0, got {call.type(1)} beside {call.type(0)}",
+            hint="statistics of channels are spatial=1: take the attribute `spatial` out of the file",
+        )
+    apart = call.op("Sub", x, mean)
+    variance = call.op("Add", variance, call.scalar_like(call.take("epsilon", 1e-5), variance))
+    unit = call.op("Div", apart, call.op("Sqrt", variance))
+    return call.op("Add", call.op("Mul", unit, scale), bias)
 
 
 @_below(21, "GroupNormalization")
@@ -263,7 +301,7 @@ def scatter(call: Call) -> Outputs:
 def upsample(call: Call) -> Outputs:
     """Resize before it could say how."""
     mode = call.take("mode", "nearest")
-    if call.version < 7:
+    if call.version < 7 and "scales" not in call.attributes:
         rank = call.rank()
         factors = [call.take("height_scale"), call.take("width_scale")]
         scales = call.constant([1.0] * (rank - 2) + factors, "float32")
@@ -344,6 +382,24 @@ def optional_element(call: Call) -> Outputs:
 def has_optional_element(call: Call) -> Outputs:
     """Whether there is a tensor."""
     return call.b.constant(call.optional(0) is not None)
+
+
+# -- what was on trial ----------------------------------------------------------------------------------
+
+for _name, _trial in experimental.EXPERIMENTAL.items():
+    _below(_ALWAYS, _name)(_trial)
+_below(9, "MeanVarianceNormalization")(experimental.mean_variance)
+_below(6, "Tile")(experimental.tile)
+
+
+@_below(2, "LpPool", "GlobalLpPool")
+def lp_pool(call: Call) -> Outputs:
+    """The power was a real number."""
+    power = call.attributes.get("p", 2.0)
+    if power != int(power):
+        raise call.unsupported(f"expected a whole power, got {power}")
+    call.attributes["p"] = int(power)
+    return None
 
 
 # -- what came after our opset --------------------------------------------------------------------------
