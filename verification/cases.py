@@ -43,6 +43,7 @@ from .report import ModuleRow, OutputRow
 from .runners.runs import Run
 from .sensitivity.measuring import Measuring
 from .sides import OutputRounding, Sides
+from .singular import Singularities
 from .undefined import Undefined, excuse_undefined
 
 Arrays = Mapping[str, np.ndarray]
@@ -91,6 +92,7 @@ class Cases:
         self._fusion = Fusion(sides)
         self._refused: list[tuple[str, str]] = []
         self._undefined = Undefined(sides.graph, sides.source)
+        self._singular = Singularities(sides.graph)
         self._example: Arrays | None = None
         self._drawn = False  # whether the inputs are ours
         self._noted: set[str] = set()
@@ -429,8 +431,8 @@ class Cases:
             sizes: symbol -> size.
             name: name of the kind of inputs.
             inputs: arrays by input name.
-            redrawn: draws others of the kind; a difference that is small and not there again is no fault: an
-                element came to lie where the function has no value, and how close rounding decides.
+            redrawn: draws others of the kind; a difference that is small and not there again is no fault
+                where a value is close to a jump or pole of a function, and how close rounding decides.
         """
         case, inputs = self._case(sizes, name), with_meaning(self.graph, inputs)
         try:
@@ -474,9 +476,13 @@ class Cases:
         rows = self._excuse_undefined(alone or inputs, runs, rounding, rows)
         failed = [row for row in rows if not row.passed]
         small = bool(failed) and all(row.max_rel < _SINGULAR for row in failed)
-        if small and redrawn is not None and self._is_equal(case, redrawn()):
-            why = "proves nothing: off here and not on another draw of this kind, as near a pole"
-            rows = [row if row.passed else replace(row, passed=True, reason=why) for row in rows]
+        near = ""
+        if small and redrawn is not None:
+            near = self._singular.near(alone or inputs, {row.name for row in failed})
+        if near and redrawn is not None and self._is_equal(case, redrawn()):
+            why = f"off here and not on another draw of this kind: a value is close to where {near} jumps"
+            said = f"proves nothing: {why}"
+            rows = [r if r.passed else replace(r, passed=True, reason=said, unproven=why) for r in rows]
         return self._remember_failure(case, inputs, rows)
 
     def _is_equal(self, case: str, again: Arrays) -> bool:
