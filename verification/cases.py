@@ -40,10 +40,11 @@ from .mixing import KINDS as MIXED
 from .mixing import ExampleRounding, example_of, mixed_inputs
 from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow
-from .runners.runs import Run
+from .runners.runs import Fusing, Run
 from .sensitivity.measuring import Measuring
 from .sides import OutputRounding, Sides
 from .singular import Singularities
+from .ties import find_ties
 from .undefined import Undefined, excuse_undefined
 
 Arrays = Mapping[str, np.ndarray]
@@ -145,6 +146,7 @@ class Cases:
             others, rows, culprit = self._run_where_defined(sizes, first, rows, culprit)
             outputs, self._drawn = outputs + others, drawn
         self.covered.add(name, sizes, batch_symbols(self.graph))
+        self._note_ties(first if self._example is None else self._example)
         outputs += self._run_branches(first, sizes, drawn=drawn)
         if inputs is None and self.graph.origin.assumed:
             outputs += self._contradict_assumptions(sizes)
@@ -175,6 +177,14 @@ class Cases:
             wrong = {row.call: row for row in again if row.passed is False}
             rows = [wrong.get(row.call, row) for row in rows]
         return outputs, rows, culprit
+
+    def _note_ties(self, inputs: Arrays) -> None:
+        """Note equal values among which an operator chooses, where a runtime but ONNX's leaves that open."""
+        if isinstance(self.sides.source, Fusing) and isinstance(self.sides.target, Fusing):
+            return
+        for tie in find_ties(self.graph, inputs):
+            self.notes.append(tie.remark())
+            self.covered.unreached.append(f"other choices of {tie.operator} among equal values")
 
     def _other_sizes(self, sizes: dict[str, int]) -> list[dict[str, int]]:
         """Return further sizes of the symbols for which the target has more than one."""

@@ -69,7 +69,7 @@ def plainly() -> Iterator[None]:
     """Run what torch would compile as Python does: compiled modules, bodies of `torch.cond` and `while_loop`.
 
     Compiled code runs past hooks and the modes that trace a step, and gives a loop no gradient. Orders that
-    torch leaves open, of an unsorted `topk` and of equals in a `topk` or `sort`, are those of the graph.
+    torch leaves open, of an unsorted `topk` and of equals in a `topk`, `kthvalue` or `sort`, are the graph's.
     """
     import torch
     from torch.overrides import TorchFunctionMode
@@ -79,6 +79,8 @@ def plainly() -> Iterator[None]:
             given = kwargs or {}
             if func in tops and "out" not in given:
                 return take_first_of_equals(*args, **given)
+            if func in kths and "out" not in given:
+                return take_in_order(*args, **given)
             if func in sorts and not any(isinstance(a, str) for a in args[1:]):
                 positions = dict(zip(("dim", "descending"), args[1:3], strict=False))
                 args, given = args[:1], {**positions, **given, "stable": True}
@@ -90,6 +92,19 @@ def plainly() -> Iterator[None]:
         found = torch.sort(given["input"], dim=dim, descending=descending, stable=True)
         return torch.return_types.topk([t.narrow(dim, 0, given["k"]) if t.dim() else t for t in found])  # type: ignore[attr-defined]
 
+    def take_in_order(*args: Any, **kwargs: Any) -> Any:
+        given = {"dim": -1, "keepdim": False} | dict(
+            zip(("input", "k", "dim", "keepdim"), args, strict=False)
+        )
+        given |= kwargs
+        x, dim = given["input"], given["dim"]
+        if not x.dim() or isinstance(dim, str):
+            return torch.kthvalue(*args, **kwargs)
+        found = torch.sort(x, dim=dim, stable=True)
+        picked = [t.narrow(dim, given["k"] - 1, 1) for t in found]
+        return torch.return_types.kthvalue([t if given["keepdim"] else t.squeeze(dim) for t in picked])  # type: ignore[attr-defined]
+
+    kths = (torch.kthvalue, torch.Tensor.kthvalue)
     tops = (torch.topk, torch.Tensor.topk, torch.ops.aten.topk.default)
     sorts = (torch.sort, torch.Tensor.sort, torch.argsort, torch.Tensor.argsort)
 
