@@ -19,9 +19,11 @@ from ..backends.elements import element_chunks
 from ..frontends.torch_module.export.export_errors import first_line
 from ..frontends.torch_module.export.tensors import array_of
 from ..ir import BackendError, ModelError, TensorData, require_file, require_name
+from ..ir.outside.file_kinds import names_in
 from ..ir.types import DTYPES
 from .optimizer_state import OptimizerState, of_torch
 from .parts import part_of
+from .stand_ins import StandIn, unknown_classes_stand_in
 from .torch_records import TorchRecords, find_records
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ _HINT = "save the state dict alone: torch.save(model.state_dict(), path)"
 _NAMED = re.compile(r"\b(?:GLOBAL|global:) (?:GLOBAL )?([\w.]+)")
 """A function or class that a file names, in torch's message on it."""
 
+_QUANTISED = "torch._utils._rebuild_qtensor"
+"""What a file calls to make a quantised tensor."""
+
 _ADVICE = ("Do it only if you got the file from a trusted source.", "WeightsUnpickler error:")
 """Ends of torch's advice to let a file run, or to tell torch of it; what is wrong comes behind them."""
 
@@ -83,6 +88,8 @@ class TorchFile:
         require_file(path)
         records = find_records(path)
         self.path, self._part = path, part
+        if records is not None and _QUANTISED in names_in(path):
+            records = None  # a device without elements has no quantised tensors
         self._content = _loaded(path, "cpu" if records is None else "meta")
         self._records = None if records is None else TorchRecords(path, records)
 
@@ -131,21 +138,38 @@ class TorchFile:
 
 
 def _loaded(path: Path, device: str) -> object:
-    """What `torch.load` reads of a file, as weights only; on ``meta`` nothing of the tensors."""
-    import torch
+    """What `torch.load` reads of a file, as weights only; on ``meta`` nothing of the tensors.
 
+    Objects of classes that are not known are stand-ins where something else is read, too.
+    """
     try:
-        with warnings.catch_warnings(), _bounded():
-            warnings.simplefilter("ignore")  # torch's, about its own formats
-            return torch.load(path, map_location=device, weights_only=True)
+        return _read(path, device)
     except Exception as error:  # torch's reader raises whatever its parsers do
         named = _NAMED.search(str(error))
-        if named is not None:
-            message = f"expected tensors, numbers and texts, got `{named[1][:80]}`, which was not run"
-            raise ModelError("E101", message, place=str(path), hint=_HINT) from error
-        raise ModelError(
-            "E101", f"cannot read `{path}` as weights only: {_cause(error)}", hint=_HINT
-        ) from error
+        if named is None:
+            message = f"cannot read `{path}` as weights only: {_cause(error)}"
+            raise ModelError("E101", message, hint=_HINT) from error
+        try:
+            with unknown_classes_stand_in():
+                content = _read(path, device)
+        except Exception:  # it is no simpler with stand-ins: the first name tells
+            content = None
+        if content is None or isinstance(content, StandIn):
+            raise _not_run(named[1], path) from error
+        return content
+
+
+def _read(path: Path, device: str) -> object:
+    import torch
+
+    with warnings.catch_warnings(), _bounded():
+        warnings.simplefilter("ignore")  # torch's, about its own formats
+        return torch.load(path, map_location=device, weights_only=True)
+
+
+def _not_run(name: str, path: Path) -> ModelError:
+    message = f"expected tensors, numbers and texts, got `{name[:80]}`, which was not run"
+    return ModelError("E101", message, place=str(path), hint=_HINT)
 
 
 def _cause(error: Exception) -> str:
@@ -222,6 +246,9 @@ def _state(
         what = type(content).__name__
         raise ModelError("E101", f"expected tensors by name, got a `{what}`", place=str(path))
     for name, value in content.items():
+        if isinstance(value, StandIn):
+            raise _not_plain(name, value, path, among=any(map(_is_tensor, content.values())))
+    for name, value in content.items():
         if not isinstance(name, str) or not _is_tensor(value):
             raise ModelError(
                 "E101",
@@ -232,6 +259,16 @@ def _state(
     if steps:
         notes.append(f"`{path.name}`: read what is under {' -> '.join(f'`{s}`' for s in steps)}")
     return content, part
+
+
+def _not_plain(name: object, value: StandIn, path: Path, *, among: bool) -> ModelError:
+    """The error for an object in the place of a tensor, or of all tensors."""
+    message = f"expected a plain tensor under `{name}`, got `{value.name[:80]}`, which was not run"
+    hint = "where its class is known, save plain tensors, as .dequantize() of a quantised one gives"
+    if not among:
+        message = f"expected tensors by name under `{name}`, got `{value.name[:80]}`, which was not run"
+        hint = _HINT
+    return ModelError("E101", message, place=str(path), hint=hint)
 
 
 def _below(content: object, part: str) -> tuple[object, list[str], str | None]:
@@ -250,7 +287,7 @@ def _below(content: object, part: str) -> tuple[object, list[str], str | None]:
 
 
 def _is_flat(content: Mapping[object, object]) -> bool:
-    return all(map(_is_tensor, content.values()))
+    return all(_is_tensor(value) or isinstance(value, StandIn) for value in content.values())
 
 
 def _is_tensor(value: object) -> bool:
@@ -269,8 +306,9 @@ def _has_state(value: object, depth: int = 3) -> bool:
 def _is_state(value: object) -> bool:
     return (
         isinstance(value, Mapping)
-        and len(value) > 0
-        and all(isinstance(k, str) and _is_tensor(v) for k, v in value.items())
+        and all(isinstance(key, str) for key in value)
+        and _is_flat(value)
+        and any(map(_is_tensor, value.values()))
     )
 
 

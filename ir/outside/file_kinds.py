@@ -101,7 +101,12 @@ def _kind_of_protobuf(head: bytes, path: Path) -> str:
 
 
 def classes_in(path: Path) -> list[str]:
-    """Return the classes, in order, that a file of torch.save names besides those of plain tensors.
+    """Return the classes, in order, that a file of torch.save names besides those of plain tensors."""
+    return [n for n in names_in(path) if not n.startswith(_HARMLESS) and not n.endswith("Storage")]
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the functions and classes, in order, that a file of torch.save names.
 
     Nothing is unpickled. A file from before torch 1.6, or too large a pickle, names none here.
     """
@@ -120,7 +125,6 @@ def classes_in(path: Path) -> list[str]:
                 found[".".join(texts[-2:])] = None
             elif isinstance(argument, str):
                 texts = [*texts[-1:], argument]
-    except (StopIteration, zipfile.BadZipFile, OSError, ValueError, NotImplementedError, IndexError):
-        return list(found)
-    plain = [n for n in found if n.startswith(_HARMLESS) or n.endswith("Storage")]
-    return [name for name in found if name not in plain]
+    except (StopIteration, zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError):
+        pass  # its reader says what is wrong
+    return list(found)

@@ -1,7 +1,12 @@
 """What a file is, its bytes say and not its name; of several sets of tensors in it one is read."""
 
+import argparse
+import datetime
 import io
+import pickle
 import tarfile
+import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +177,60 @@ def test_a_model_that_the_file_itself_pickled_as_main_is_loaded(folder, state):
     with pytest.raises(ModelError, match=r"E102 .*Can't get attribute 'Small'") as error:
         load(f"{folder / 'net.py'}:whole", ["1x3x8x8"])
     assert "define or import `Small`" in error.value.hint
+
+
+class Tagged(torch.Tensor):
+    """A class of one's own, as quantised weights have."""
+
+
+class Settings:
+    def __init__(self, **values: object) -> None:
+        vars(self).update(values)
+
+
+def test_settings_beside_the_weights_are_no_hindrance(folder, state):
+    """Nothing of them is made: not one's own classes, not NumPy's numbers."""
+    extra = {
+        "args": argparse.Namespace(lr=1e-3, out=Path("x")),
+        "best": np.float64(0.5),
+        "config": Settings(depth=3),
+        "scores": [np.float32(1), {"when": datetime.datetime(2020, 1, 1)}],
+    }
+    torch.save({"state_dict": state, **extra}, folder / "a.pth")
+    found = read_checkpoint(folder / "a.pth")
+    assert {n: d.numpy().tolist() for n, d in found.items()} == {n: v.tolist() for n, v in state.items()}
+
+
+def test_a_weight_of_a_class_of_its_own_is_named(folder, state):
+    name = "c.weight"
+    quantised = torch.quantize_per_tensor(state[name], 0.1, 0, torch.qint8)
+    for value, what in (
+        (state[name].as_subclass(Tagged), "under `c.weight`, got `.*Tagged`, which was not run"),
+        (torch.nn.Parameter(state[name].as_subclass(Tagged)), "under `c.weight`, got `.*Tagged`"),
+        (quantised, "got `c.weight` torch.qint8"),
+        (Settings(), "under `c.weight`, got `.*Settings`"),
+    ):
+        torch.save({"state_dict": {**state, name: value}}, folder / "a.pth")
+        with pytest.raises(ModelError, match=f"E101 expected a plain tensor.*{what}"):
+            read_checkpoint(folder / "a.pth")
+    torch.save({"model": Settings(), "epoch": 3}, folder / "a.pth")
+    with pytest.raises(ModelError, match=r"E101 expected tensors by name under `model`, got `.*Settings`"):
+        read_checkpoint(folder / "a.pth")
+
+
+def test_of_many_unknown_classes_one_error_comes_at_once(folder):
+    body = pickle.PROTO + b"\x02" + pickle.EMPTY_LIST
+    body += b"".join(
+        pickle.GLOBAL + f"a\nb{n}\n".encode() + pickle.EMPTY_TUPLE + pickle.REDUCE + pickle.APPEND
+        for n in range(50_000)
+    )
+    with zipfile.ZipFile(folder / "many.pth", "w") as archive:
+        for name, content in (("data.pkl", body + pickle.STOP), ("byteorder", b"little"), ("version", b"3")):
+            archive.writestr(f"many/{name}", content)
+    began = time.process_time()
+    with pytest.raises(ModelError, match=r"got `a\.b0`, which was not run"):
+        read_checkpoint(folder / "many.pth")
+    assert time.process_time() - began < 10
 
 
 def test_a_count_of_batches_keeps_its_value(folder, state):
