@@ -228,4 +228,5 @@ def _cause_of(failure: RegraftError, causes: Sequence[Change]) -> str:
 def _notes(graph: Graph, causes: list[Change]) -> list[str]:
     """The graph's notes, without those that a finding says too."""
     listed = {path for change in causes if change.code in ("PL101", "PL102") for path in change.modules}
-    return [note for note in graph.origin.notes if not any(f"`{path}`" in note for path in listed)]
+    notes = [note for note in graph.origin.notes if not any(f"`{path}`" in note for path in listed)]
+    return [*notes, *graph.origin.unreliable]

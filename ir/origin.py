@@ -27,6 +27,7 @@ class Origin:
         notes: what a reader of the result should know ("captured in eval mode", …).
         assumed: those of the notes on what holds for some inputs only: verification tries to contradict them.
         otherwise: (symbol, size, why) of sizes at which the model computes something else than the graph.
+        unreliable: notes on operators that the source's framework now and then computes wrong.
         arguments: key of a module call -> name and value of each tensor that the source gives it, in the
             source's order; two arguments may be one value.
         results: how the model nests what it returns, by the names of the graph's outputs; None if unknown.
@@ -54,6 +55,7 @@ class Origin:
     notes: list[str] = field(default_factory=list[str])
     assumed: list[str] = field(default_factory=list[str])
     otherwise: list[tuple[str, int, str]] = field(default_factory=list[tuple[str, int, str]])
+    unreliable: list[str] = field(default_factory=list[str])
     arguments: dict[int, list[tuple[str, Value]]] = field(default_factory=dict[int, list[tuple[str, Value]]])
     results: Nest = None
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
@@ -75,6 +77,7 @@ class Origin:
             ranges=dict(self.ranges),
             notes=list(self.notes),
             assumed=list(self.assumed),
+            unreliable=list(self.unreliable),
             otherwise=list(self.otherwise),
             landmarks=dict(self.landmarks),
             arguments={call: list(given) for call, given in self.arguments.items()},

@@ -173,6 +173,8 @@ def verify(
         sides.fixed = fixed
         if paired is not None and isinstance(target, Graph):
             sides.notes[:0] = [*([DRAWN] if alike else []), *paired.notes()]
+        graphs = [side for side in (source, target) if isinstance(side, Graph)]
+        sides.notes += dict.fromkeys(note for graph in graphs for note in graph.origin.unreliable)
         before: list[OutputRow] = []
         trained: list[TrainingRow] = []
         gradients: tuple[GradientSizes, GradientSizes] | None = None

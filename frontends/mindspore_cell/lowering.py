@@ -22,6 +22,7 @@ from .complex_numbers import lower
 from .debugging import KINDS, Telling
 from .mindir import INVOKE, MONAD, Node, Program
 from .operators import TABLE
+from .racing import find_racing, warn_of_racing
 from .recording import CellCall
 from .refusals import explain
 
@@ -89,6 +90,8 @@ class Lowerer:
         """
         nodes = [n for n in self.program.all_nodes() if n.op not in _STRUCTURE and n.op not in _REFUSED]
         TABLE.require(((n.op, self.root.place_of(n)) for n in nodes), explain=explain)
+        racing = find_racing(self.program.all_nodes(), self.constants)
+        self.graph.origin.unreliable += [warn_of_racing(self.root.place_of(n)) for n in racing]
         found = self.root.run()
         for call, given in self.arguments.items():
             self.graph.origin.arguments[call] = [given[position] for position in sorted(given)]

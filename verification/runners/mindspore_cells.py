@@ -11,6 +11,7 @@ from typing import Any
 from ...frontends.mindspore_cell.capture import start_mindspore
 from ...frontends.mindspore_cell.live_state import borrow
 from ...ir import ModelError
+from .mindspore_scatters import scattering_in_one_thread
 
 
 def start() -> None:
@@ -67,7 +68,7 @@ def source_expressions(net: Any) -> dict[int, str]:
 @contextmanager
 def evaluating(cells: Sequence[Any]) -> Iterator[None]:
     """Set PyNative and evaluation mode in a with block; the Cells are as before afterwards."""
-    with borrow(list(cells), parameters_of(cells)), _taking_first_of_equals():
+    with borrow(list(cells), parameters_of(cells)), _taking_first_of_equals(), scattering_in_one_thread():
         yield
 
 

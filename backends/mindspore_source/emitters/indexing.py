@@ -168,13 +168,23 @@ def scatter_nd(view: View) -> Expression:
 
 @TABLE.call("ScatterElements")
 def scatter_elements(view: View) -> Expression:
-    """Emit ops.tensor_scatter_elements, which sets or adds."""
-    reduction, indices = view.operator.str("reduction"), view.constant(1)
-    if reduction not in ("none", "add") or (indices is not None and (indices < 0).any()):
+    """Emit ops.tensor_scatter_elements where it writes no element twice: on CPU its threads race for such."""
+    reduction, axis = view.operator.str("reduction"), view.operator.int("axis")
+    if reduction not in ("none", "add") or not _are_distinct(view, axis):
         raise Refused
-    axis, keyword = view.operator.int("axis"), None if reduction == "none" else reduction
+    keyword = None if reduction == "none" else reduction
     operands = [view.tensor(slot) for slot in range(3)]
     return call("ops.tensor_scatter_elements", *operands, axis=axis, reduction=keyword)
+
+
+def _are_distinct(view: View, axis: int) -> bool:
+    """Whether indices along an axis are known to name no place twice."""
+    if view.rank(1) and view.shape(1)[axis] == 1:
+        return True
+    indices = view.constant(1)
+    return indices is not None and bool(
+        (indices >= 0).all() and (np.diff(np.sort(indices, axis), axis=axis) > 0).all()
+    )
 
 
 @TABLE.call("NonZero")

@@ -86,6 +86,17 @@ CASES = [
     Case("GatherND", X, Input(np.array([[-1], [2]])), batch_dims=1, backends=_MS),
     Case("GatherND", X, Input(np.array([[[-1], [2]], [[0], [1]]])), batch_dims=1, backends=_MS),
     Case("ScatterElements", X, PLACES, Y, axis=1, reduction="add"),
+    *(
+        Case(
+            "ScatterElements",
+            X,
+            np.argsort(floats(2, 2, 4), axis=1),
+            Input(floats(2, 2, 4)),
+            axis=1,
+            reduction=r,
+        )
+        for r in ("add", "none")
+    ),
     Case("ScatterND", X, np.array([[1], [0]]), Y),
     Case("Trilu", X, np.int64(1), upper=1),
     Case("Trilu", X, np.int64(0), upper=0),

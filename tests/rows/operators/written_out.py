@@ -109,8 +109,25 @@ WRITTEN_OUT = [
     Case("ReverseSequence", Input(floats(5, 3, 4)), Input(np.array([1, 3, 5]))),
     *(
         Case("ScatterElements", X, Input(integers(2, 3, 4, high=5) - 2), Y, axis=1, reduction=r)
-        for r in ("mul", "max", "min")
+        for r in ("add", "mul", "max", "min")
     ),
+    *(  # slices, of which some are written twice
+        Case(
+            "ScatterElements",
+            x,
+            np.broadcast_to(at, shape) + 0,
+            Input(floats(*shape)),
+            axis=a,
+            reduction="add",
+        )
+        for x, at, shape, a in (
+            (X, np.array([[[1]], [[-2]], [[1]]]), (3, 3, 4), 0),
+            (X, np.array([[2, 0, 2, -1]]).T, (2, 4, 4), 1),
+            (X, np.array([[0, 0, 3]]), (2, 3, 3), 2),
+            (TIES, np.array([[[1, 0, 0, 1]], [[0, 0, 1, 0]]]), (2, 3, 4), 1),
+        )
+    ),
+    Case("regraft.MaxUnpool", LINE, Input(np.arange(54).reshape(2, 3, 9) % 18), output_size=[18]),
     Case(
         "MaxUnpool",
         Input(floats(1, 1, 2, 2)),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .....ir import Builder, Operator, Value
+from .....ir.composites import composite
 from .....ir.composites.terms import Term, where
 from .....ir.types import dtype_of_onnx
 from .table import ExpansionTable, along, backwards, constant, given, rank_of, size_of, sizes_of, whole
@@ -121,21 +122,90 @@ def reverse_sequence(b: Builder, node: Operator, operands: Operands) -> list[Ter
 
 @TABLE.op("ScatterElements")
 def scatter_elements(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """A ScatterND whose indices say the places along the other axes too."""
+    """A ScatterND, whose kernel runs in one thread; its indices say the places along the axes before, too.
+
+    Trailing axes along which the indices repeat and reach all of the tensor are written as slices.
+    """
     x, indices, updates = given(b, operands, 3)
-    if x is None or indices is None or updates is None or (sizes := sizes_of(indices)) is None:
+    if x is None or indices is None or updates is None or (rank := rank_of(indices)) is None:
         return None
-    rank = len(sizes)
     axis = node.int("axis") % rank
-    if (size := size_of(x, axis)) is None:
+    last = rank
+    while last - 1 > axis and _repeats(x, indices, last - 1):
+        last -= 1
+    for repeated in reversed(range(last, rank)):
+        indices = _first_along(indices, repeated)
+    return [x.op("ScatterND", _places(x, indices, axis), updates, reduction=node.str("reduction"))]
+
+
+def _repeats(x: Term, indices: Term, axis: int) -> bool:
+    """Whether indices are one along an axis of theirs, which reaches all of the tensor's."""
+    size, whole_size = (
+        None if (s := x_.b.type_of(x_.value).shape) is None else s[axis] for x_ in (indices, x)
+    )
+    if size is None or size != whole_size:
+        return False
+    array = indices.b.graph.constant_value(indices.value)
+    if array is not None:
+        return bool((array == array.take([0], axis)).all()) if array.size else False
+    source = _spread(indices)
+    return source is not None and size_of(source, axis) == 1 and size != 1
+
+
+def _spread(indices: Term) -> Term | None:
+    """Return what an Expand or Tile repeats to as many axes; None for anything else."""
+    made = indices.b.graph.producer(indices.value)
+    if not isinstance(made, Operator) or made.op_type not in ("Expand", "Tile"):
         return None
-    last = whole(x, -1)
+    source = indices.b.graph.operands(made.key)[0]
+    assert source is not None
+    found = Term(indices.b, source)
+    return found if rank_of(found) == rank_of(indices) else None
+
+
+def _first_along(indices: Term, axis: int) -> Term:
+    """Return indices without their last axis, along which they repeat."""
+    array = indices.b.graph.constant_value(indices.value)
+    if array is not None:
+        return constant(indices, array.take(0, axis))
+    source = _spread(indices)
+    if source is None:  # what the line below made of an axis behind
+        return indices.op("Squeeze", whole(indices, axis))
+    others = [indices.b.type_of(term.value).shape for term in (indices, source)]
+    if others[0] is not None and others[1] is not None and others[0][:axis] == others[1][:axis]:
+        return source.op("Squeeze", whole(indices, axis))
+    return indices.op("Gather", Term(indices.b, indices.b.constant(0)), axis=axis)
+
+
+def _places(x: Term, indices: Term, axis: int) -> Term:
+    """Return, for indices along one axis, the places along all axes up to the last that they have."""
+    rank, known = rank_of(indices) or 0, indices.b.graph.constant_value(indices.value)
     indices = indices.cast("int64")
-    own = where(indices < 0, indices + size, indices).op("Unsqueeze", last)
-    grid = np.indices(sizes)
-    parts = [own if at == axis else constant(own, grid[at][..., None]) for at in range(rank)]
-    places = parts[0].op("Concat", *parts[1:], axis=-1) if rank > 1 else own
-    return [x.op("ScatterND", places, updates, reduction=node.str("reduction"))]
+    if known is None or (known < 0).any():
+        indices = where(indices < 0, indices + _length(x, axis), indices)
+    own = indices.op("Unsqueeze", whole(x, -1))
+    if rank == 1:
+        return own
+    shape = indices.op("Shape")
+    parts: list[Term] = []
+    for at in range(rank):
+        line = Term(x.b, x.b.constant(0)).op("Range", _length(indices, at), 1)
+        line = line.op("Reshape", whole(x, *(-1 if a == at else 1 for a in range(rank))))
+        parts.append(own if at == axis else line.op("Expand", shape).op("Unsqueeze", whole(x, -1)))
+    return parts[0].op("Concat", *parts[1:], axis=-1)
+
+
+def _length(x: Term, axis: int) -> Term:
+    """Return the size of an axis as a number, which a run gives where it is not known."""
+    if (size := size_of(x, axis)) is not None:
+        return Term(x.b, x.b.constant(size, "int64"))
+    return x.op("Shape", start=axis, end=axis + 1).op("Squeeze", whole(x, 0))
+
+
+@TABLE.op("regraft.MaxUnpool")
+def unpooled(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
+    """Its own expansion, whose scatter is written out in turn."""
+    return [Term(b, value) for value in composite(node.op_type).expand(b, node, operands)]
 
 
 @TABLE.op("Unique")
