@@ -185,7 +185,8 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 multiple=True,
                 metavar="[NAME=]SHAPE[:DTYPE]",
                 help="Example input, e.g. 2x3x224x224 or ids=2x16:int64 (default float32); "
-                "ids=2x16:int64[0,100) for a range, offsets=@file.npy for values; repeat.",
+                "ids=2x16:int64[0,100) for a range, offsets=@file.npy for values; a list or dict by its "
+                "parts, feats.0=2x3x8x8 or batch.mask=2x8:bool; repeat.",
             ),
             click.option(
                 "--data", type=click.Path(path_type=Path), help="Example inputs by name: an .npz file."

@@ -187,6 +187,9 @@ def _ranges(graph: Graph, inputs: Inputs) -> dict[str, tuple[int, int]]:
     """The bounds that the user gave, by the graph's own input names."""
     names = [n.name for n in graph.input_nodes()]
     given = list(enumerate(bounds_of(inputs)))
+    given = [
+        (at, (name if name in names else name.replace(".", "_"), bounds)) for at, (name, bounds) in given
+    ]
     return {
         name or names[at]: bounds
         for at, (name, bounds) in given

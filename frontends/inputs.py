@@ -163,6 +163,80 @@ def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
     return out
 
 
+def with_nests(
+    inputs: Sequence[tuple[str, Any]], parameters: Mapping[str, Any], kind: type[list[Any] | tuple[Any, ...]]
+) -> list[tuple[str, Any]]:
+    """Inputs with one list, tuple or dict in place of those that are named as parts of an argument.
+
+    ``feats.0`` and ``feats.1`` are two parts of a list or tuple called ``feats``, ``batch.image`` is one of a
+    dict, ``past.0.1`` lies two deep. ``feats_0``, which a graph calls its input, says the same.
+
+    Args:
+        inputs: (name or "", value) of every input.
+        parameters: the arguments that the model takes, with their annotations.
+        kind: what parts with numbers make where the annotation does not say it.
+
+    Raises:
+        UsageError: when parts are numbered with a gap, or named and numbered.
+    """
+    found: list[tuple[str, Any]] = []
+    nests: dict[str, dict[str, Any]] = {}
+    for name, value in inputs:
+        head, *way = [name] if name in parameters else name.split(".")
+        if head not in parameters and (numbered := _NUMBERED.fullmatch(name)) is not None:
+            head, way = numbered[1], numbered[2].split("_")
+        if not way or head not in parameters:
+            found.append((name, value))
+            continue
+        if head not in nests:
+            nests[head] = {}
+            found.append((head, nests[head]))
+        inside = nests[head]
+        for step in way[:-1]:
+            inside = inside.setdefault(step, {})
+            if not isinstance(inside, dict):
+                raise _misnamed(name)
+        if way[-1] in inside:
+            raise _misnamed(name)
+        inside[way[-1]] = value
+    return [
+        (name, _built(value, name, _kind(parameters[name], kind)) if value is nests.get(name) else value)
+        for name, value in found
+    ]
+
+
+_NUMBERED = re.compile(r"(.+?)_(\d+(?:_\d+)*)")
+
+
+def _kind(annotation: object, default: type[Any]) -> type[Any]:
+    """What an annotation says of parts with numbers."""
+    names = re.findall(r"\b([Tt]uple|[Ll]ist|Sequence)\b", str(annotation))
+    if not names:
+        return default
+    return tuple if names[0].lower() == "tuple" else list
+
+
+def _built(parts: dict[str, Any], name: str, kind: type[Any]) -> Any:
+    values = {
+        key: _built(part, f"{name}.{key}", kind) if isinstance(part, dict) else part
+        for key, part in parts.items()
+    }
+    if not any(key.isdigit() for key in values):
+        return values
+    if set(values) != {str(i) for i in range(len(values))}:
+        raise _misnamed(f"{name}.{max(values)}")
+    return kind(values[str(i)] for i in range(len(values)))
+
+
+def _misnamed(name: str) -> UsageError:
+    return UsageError(
+        "E001",
+        f"expected the parts of an input numbered from 0 or named, each once, got `{name}`",
+        hint="a list is given by --input feats.0=SHAPE --input feats.1=SHAPE, a dict by "
+        "--input batch.image=SHAPE --input batch.mask=SHAPE",
+    )
+
+
 def holds_values(inputs: object) -> bool:
     """Whether some input is given by its values, an array or a tensor, rather than by its shape."""
     if isinstance(inputs, Mapping):

@@ -15,6 +15,7 @@ from ...ir import Graph, ModelError, UnsupportedError, Value
 from ...ir.dims import at_sizes, differ
 from ...ir.nesting import names_in
 from ..arguments import is_list
+from ..inputs import with_nests
 from ..options import LoadOptions
 from ..registry import note_framework
 from . import saved
@@ -108,6 +109,7 @@ def _bind(model: Any, inputs: Sequence[tuple[str, Any]]) -> Arguments:
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
     given: dict[str, Any] = {}
+    inputs = with_nests(inputs, {p.name: p.annotation for p in parameters}, tuple)
     for position, (name, value) in enumerate(inputs):
         if not name and position < len(names):
             name = names[position]
@@ -125,7 +127,9 @@ def _bind(model: Any, inputs: Sequence[tuple[str, Any]]) -> Arguments:
             "E103",
             f"expected inputs {names}, got none for {', '.join(f'`{n}`' for n in needed)}",
             place=type(model).__name__,
-            hint="give an example's shape: " + " ".join(f"--input {n}=2x3x224x224" for n in needed[:3]),
+            hint="give an example's shape: "
+            + " ".join(f"--input {n}=2x3x224x224" for n in needed[:3])
+            + "; a tuple, list or dict goes by its parts: --input feats.0=SHAPE --input feats.1=SHAPE",
         )
     last = max((i for i, n in enumerate(names) if n in given), default=-1)
     kept = names[: last + 1]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....ir import ModelError
+from ...inputs import with_nests
 from ...options import LoadOptions
 
 if TYPE_CHECKING:
@@ -117,9 +118,10 @@ def bind(module: Module, inputs: Sequence[tuple[str, Any]]) -> Arguments:
     Raises:
         ModelError: E103 when they do not fit the signature.
     """
+    parameters = inspect.signature(module.forward).parameters
+    inputs = with_nests(inputs, {n: p.annotation for n, p in parameters.items()}, list)
     positional = [_tensors(value) for name, value in inputs if not name]
     named = {name: _tensors(value) for name, value in inputs if name}
-    parameters = inspect.signature(module.forward).parameters
     try:
         bound = inspect.signature(module.forward).bind(*positional, **named)
     except TypeError as error:
@@ -133,7 +135,8 @@ def bind(module: Module, inputs: Sequence[tuple[str, Any]]) -> Arguments:
             f"expected the inputs {', '.join(f'`{n}`' for n in wanted) or '(none)'}, "
             f"got {len(positional) + len(named)}: {error}",
             place=type(module).__name__,
-            hint="give one --input [NAME=]SHAPE[:DTYPE] for each",
+            hint="give one --input [NAME=]SHAPE[:DTYPE] for each; a list or dict goes by its parts: "
+            "--input feats.0=SHAPE --input feats.1=SHAPE, --input batch.image=SHAPE",
         ) from error
     values: dict[str, Any] = {}
     first: list[str] = []

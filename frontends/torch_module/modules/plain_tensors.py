@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....ir import ModelError
 
@@ -18,7 +18,8 @@ def require_plain(root: Module) -> None:
     """
     import torch
 
-    plain = torch.Tensor.__torch_dispatch__
+    tensors: Any = torch.Tensor
+    plain = tensors.__torch_dispatch__
     for path, module in root.named_modules():
         if type(module).__name__ == "FullyShardedDataParallel":
             raise ModelError(
