@@ -27,6 +27,8 @@ def plan_edits(subject: Subject, found: Sequence[Change]) -> list[Edit]:
             edits += _lists(subject, change)
         elif change.code == "PN101" and change.modules and _is_in(subject, change.place):
             edits += _names(change, change.modules[0].rpartition(".")[2], ())
+        elif change.code == "PN102" and _is_in(subject, change.place):
+            edits.append(Edit("behind", _line(change.place), new=change.advice.split("`")[1]))
     return list(dict.fromkeys(edits))
 
 

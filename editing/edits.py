@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import libcst as cst
 
-Kind = Literal["rename", "append", "assign", "wrap", "name", "argument", "draw", "after"]
+Kind = Literal["rename", "append", "assign", "wrap", "name", "argument", "draw", "after", "behind"]
 
 Span = tuple[int, int, int, int]
 """First line, first column, last line and the column after it; lines from 1, columns from 0."""
@@ -27,11 +27,11 @@ class Edit:
         kind: "rename" a method and what calls it by `self`; "append" a Cell where `insert_child_to_cell` is
             called; "assign" it as an attribute there; "wrap" the value of an assignment; "name" the
             Parameters in it; give a call an "argument"; have a call "draw" from another law; draw "after" the
-            assignment of a layer.
+            assignment of a layer; put a statement "behind" an assignment.
         line: the line of the method, the call or the assignment.
         name: the method's name, the attribute's or the argument's; empty where the line says enough.
-        new: the method's new name, the constructor to wrap with, the argument's value, or the statement that
-            draws, of a parameter of `layer`.
+        new: the method's new name, the constructor to wrap with, the argument's value, the statement that
+            draws, of a parameter of `layer`, or the one to put behind.
         span: of an "argument", a "draw" and "after": the call's first line, first byte, last line and the
             byte after it.
         position: of an "argument": its place among those without keyword; -1 for none.
@@ -212,6 +212,9 @@ def _editor(edits: Sequence[Edit]):
                     if statement is not None:
                         self.done.append(edit)
                         behind.append(statement)
+                elif edit.kind == "behind" and edit.line in self.lines(original_node):
+                    self.done.append(edit)
+                    behind.append(cst.SimpleStatementLine(cst.parse_module(edit.new).body[0].body))
             return cst.FlattenSentinel([updated_node, *behind]) if behind else updated_node
 
     def _given(call: cst.Call, edit: Edit) -> cst.Call | None:

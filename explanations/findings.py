@@ -50,6 +50,12 @@ PAGES: dict[str, Page] = {
         "self.scale = Parameter(Tensor(1.0))  # in a tuple or list",
         'Parameter(Tensor(1.0), name="scale").',
     ),
+    "PN102": Page(
+        "A Parameter keeps its name when it is assigned to another layer, and checkpoints go by names: what "
+        "calls it by its new path, as torch does, is not loaded, and no error says so.",
+        "self.layer1.weight = self.layer2.weight  # called layer2.weight, also in layer1",
+        'self.layer1.weight.name = "layer1.weight" behind it, as `regraft fix` writes.',
+    ),
     "RF101": Page(
         "The file raises below the model. The model was examined as it was until there.",
         "optimizer = nn.Adam(net.trainable_params())  # which refuses two parameters of one name",

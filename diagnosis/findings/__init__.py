@@ -8,6 +8,7 @@ from ...passes import Change
 from ..subject import Subject
 from . import (
     forward_without_construct,
+    name_of_another,
     nameless_parameter,
     names_change,
     never_run_children,
@@ -25,6 +26,7 @@ FINDINGS: tuple[tuple[dict[str, str], Callable[[Subject], list[Change]]], ...] =
     (never_run_children.CODES, never_run_children.find),
     (thrown_away_layer.CODES, thrown_away_layer.find),
     (nameless_parameter.CODES, nameless_parameter.find),
+    (name_of_another.CODES, name_of_another.find),
     (names_change.CODES, names_change.find),
 )
 

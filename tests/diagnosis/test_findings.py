@@ -53,6 +53,17 @@ FOUND = {
     "parameters in a list": ("PL102", ms(f"self.ws = [{WEIGHT.format('')}, {WEIGHT.format('')}]", PRODUCT)),
     "torch parameters in a list": ("PL102", torch("self.ws = [nn.Parameter(torch.ones(3, 3))]", PRODUCT)),
     "nameless parameters": ("PN101", ms(f"self.ws = ParameterTuple([{WEIGHT.format('')}])", PRODUCT)),
+    "a parameter of another layer": (
+        "PN102",
+        ms(
+            "self.a, self.b = nn.Dense(3, 3), nn.Dense(3, 3)\nself.a.weight = self.b.weight",
+            "return self.b(self.a(x))",
+        ),
+    ),
+    "a new parameter of a layer": (
+        "PN102",
+        ms(f"self.a = nn.Dense(3, 3)\nself.a.weight = {WEIGHT.format('')}", "return self.a(x)"),
+    ),
     "a stray layer": ("TL101", ms("nn.Dense(3, 3)\nself.a = nn.ReLU()", "return self.a(x)")),
     "a layer that nothing reads": (
         "TL101",
@@ -90,6 +101,10 @@ RIGHT = {
     "named parameters": ms(
         f"self.ws = ParameterTuple([{WEIGHT.format(', name=chr(97)')}, {WEIGHT.format(', name=chr(98)')}])",
         PRODUCT,
+    ),
+    "a parameter tied to the first of its layers": ms(
+        "self.a, self.b = nn.Dense(3, 3), nn.Dense(3, 3)\nself.b.weight = self.a.weight",
+        "return self.b(self.a(x))",
     ),
     "a parameter named by its attribute": ms(f"self.w = {WEIGHT.format('')}", "return x @ self.w"),
     "a layer made and called": torch("self.a = nn.Linear(3, 3)", "return nn.Softmax(-1)(self.a(x))"),

@@ -88,6 +88,11 @@ def test_a_right_file_is_left_as_it_is(tmp_path: Path) -> None:
         ("net.insert_child_to_cell(\n    'a',\n    f(),\n)\n", Edit("assign", 2), "net.a = f()\n"),
         ("net.insert_child_to_cell(n, f())\n", Edit("assign", 1), "setattr(net, n, f())\n"),
         ("net.insert_child_to_cell('1', f())\n", Edit("assign", 1), "setattr(net, '1', f())\n"),
+        (
+            "def f(self):\n    self.a.w = self.b.w  # why\n    return 1\n",
+            Edit("behind", 2, new='self.a.w.name = "a.w"'),
+            'def f(self):\n    self.a.w = self.b.w  # why\n    self.a.w.name = "a.w"\n    return 1\n',
+        ),
         ("net.insert_child_to_cell(n, f())\n", Edit("append", 1), "net.append(f())\n"),
         (
             "class A:\r\n  def forward(self):\r\n    return super().forward(), x.forward()\r\n",
@@ -176,3 +181,25 @@ class Net(nn.Cell):
 )
 def test_what_is_not_understood_stays(text: str) -> None:
     assert apply_edits(text.encode(), [Edit("assign", 1)]) == (text.encode(), [])
+
+
+def test_a_parameter_of_another_layer_gets_the_name_of_its_place(tmp_path: Path) -> None:
+    """Then a checkpoint that calls it so is loaded."""
+    path = written(
+        tmp_path,
+        "from mindspore import nn\n\n\nclass Net(nn.Cell):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.a = nn.Dense(6, 6, has_bias=False)\n        self.b = nn.Dense(6, 6, has_bias=False)\n"
+        "        self.a.weight = self.b.weight\n\n    def construct(self, x):\n"
+        "        return self.b(self.a(x))\n",
+    )
+    fixed = fix(f"{path}:Net", ["2x6"])
+    assert [c.code for c in fixed.solved] == ["PN102"]
+    assert fixed.solved[0].place == "grown.py:9"
+    assert "is called `b.weight`" in fixed.solved[0].message
+    assert (
+        '        self.a.weight = self.b.weight\n        self.a.weight.name = "a.weight"\n' in path.read_text()
+    )
+    assert fixed.proof[1].startswith("outputs: unchanged, equal")
+    [parameter] = regraft.load_tree(f"{path}:Net").parameters()
+    assert parameter.declared == "a.weight"
