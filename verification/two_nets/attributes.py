@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ...ir import Graph, Operator
 from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, settings_of
 from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same, on_the_same_axes
-from .remedies import Arguments, arguments_for, body_of, function_for, line_of, place_of, spelled
+from .remedies import Arguments, arguments_for, body_of, function_for, line_of, place_of, spelled, without_output_padding
 
 COUNT = "number of"
 """Beginning of the setting of modules of which one has more operators of a type."""
@@ -167,6 +167,8 @@ def _advised(
     """A row with what to write in the target, and where."""
     framework = target.origin.framework
     arguments = arguments_for(framework, row.class_name, row.attribute, row.source, whole)
+    if row.attribute == "padding" and "output_padding" not in dict(arguments):
+        arguments += without_output_padding(target, row.target) if arguments else ()
     statement = "" if arguments else function_for(framework, row.attribute, row.source)
     place = place_of(target, row.target, operator)
     return replace(row, arguments=arguments, statement=statement, place=place)

@@ -67,9 +67,15 @@ def arguments_for(
         (('pad_mode', '"pad"'), ('padding', '1'))
         >>> arguments_for("torch", "BatchNorm2d", "momentum", 0.9, None)
         (('momentum', '0.1'),)
+        >>> arguments_for("mindspore", "Conv2dTranspose", "padding", [], {"padding": [1, 1, 0, 0]})
+        (('pad_mode', '"pad"'), ('padding', '(1, 0, 1, 0)'))
+        >>> arguments_for("torch", "ConvTranspose2d", "padding", [], {"padding": [1, 1, 0, 0]})
+        (('padding', '1'), ('output_padding', '1'))
     """
     if framework not in _KEYWORDS or not class_name.startswith(_LAYERS.get(setting, ())):
         return ()
+    if setting == "padding" and whole is not None and "Transpose" in class_name:
+        return _transposed_padding(framework, class_name, whole["padding"])
     if setting == "padding":
         return () if whole is None else _padding(framework, class_name, whole["padding"])
     if setting in ("ceil_mode", "count_include_pad"):
@@ -89,6 +95,13 @@ def arguments_for(
         keyword = "negative_slope"
     found = whole.get(setting) if whole is not None else None
     return ((keyword, _number(value) if found is None else _window(found)),)
+
+
+def without_output_padding(graph: Graph, path: str) -> Arguments:
+    """The argument that takes the output_padding away that a layer has; none where it has none."""
+    value = getattr(part_at(graph.origin.model, path), "output_padding", 0)
+    has = any(value) if isinstance(value, (tuple, list)) else bool(value)
+    return (("output_padding", "0"),) if has else ()
 
 
 def function_for(framework: str, setting: str, value: object) -> str:
@@ -148,6 +161,21 @@ def _padding(framework: str, class_name: str, pads: Sequence[int]) -> Arguments:
     else:
         return ()
     return (("pad_mode", '"pad"'), ("padding", text)) if framework == "mindspore" else (("padding", text),)
+
+
+def _transposed_padding(framework: str, class_name: str, pads: Sequence[int]) -> Arguments:
+    """Padding of a transposed convolution, from which what is added at the end of the output is taken away.
+
+    MindSpore's Conv2dTranspose appends zeros by its own output_padding, but crops each end of an axis alone.
+    """
+    rank = len(pads) // 2
+    more = [begin - end for begin, end in zip(pads[:rank], pads[rank:], strict=True)]
+    if framework == "mindspore" and (not any(more) or class_name.startswith("Conv2d")):
+        return () if min(pads) < 0 else _padding(framework, class_name, pads)
+    if min(more) < 0 or class_name.startswith("Conv1dTranspose"):
+        return ()
+    extra = (("output_padding", _window(more)),) if any(more) else ()
+    return (*_padding(framework, class_name, [*pads[:rank], *pads[:rank]]), *extra)
 
 
 def _window(numbers: Sequence[int]) -> str:
