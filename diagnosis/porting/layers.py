@@ -143,8 +143,8 @@ def _judge_padding(layer: _Layer) -> Trap | None:
         return (
             f'`nn.{layer.name}` crops its output to size * stride (pad_mode="same" by default); '
             "torch's gives (size - 1) * stride + kernel - 2 * padding",
-            'pad_mode="pad" with torch\'s padding, less its output_padding at the ends (padding=(1, 0, 1, 0) for '
-            'torch\'s padding=1, output_padding=1), or pad_mode="same"',
+            'pad_mode="pad" with torch\'s padding, less its output_padding at the ends (padding=(1, 0, 1, 0) '
+            'for torch\'s padding=1, output_padding=1), or pad_mode="same"',
         )
     if all(k == 1 for k in windows):
         return None

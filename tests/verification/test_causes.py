@@ -211,8 +211,8 @@ ROWS: dict[str, tuple[str, str, str, str, str, str]] = {
         "4x6",
         "F.silu(x)",
         "ops.relu(x)",
-        "call `F.silu`",
-        "ops.silu(x)",
+        "function `silu` against `relu`",
+        "`ops.silu` in place of `ops.relu`",
         "x * ops.sigmoid(x)",
     ),
     "reduction of a loss": (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...frontends.function_arguments import AXES, CHOICES, KIN, STEERING
-from .calls import EMPTY, Given, given_to, has_tensor
+from .calls import EMPTY, Given, given_to, has_tensor, rooms
 from .instrumenting import OPERATORS
 from .tape import Record, Ref, Tape, leaves
 
@@ -54,12 +54,14 @@ class Hints:
         values: name of an argument -> its values in the source.
         numbers: numbers in the source's calls, and what people make of them.
         signs: operators in the source.
+        names: functions in the source.
         indices: what is taken out of tensors in the source.
     """
 
     values: dict[str, list[Any]] = field(default_factory=dict)
     numbers: list[float] = field(default_factory=list)
     signs: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     indices: list[Any] = field(default_factory=list)
 
     def of(self, name: str) -> list[Any]:
@@ -79,6 +81,8 @@ def hints_of(tape: Tape, records: Sequence[int]) -> Hints:
                     known = hints.values.setdefault(name, [])
                     if not any(type(v) is type(value) and _same(v, value) for v in known):
                         known.append(value)
+        if record.kind in ("call", "method") and record.name.isidentifier():
+            hints.names.append(record.name)
         if record.kind == "operator":
             hints.signs.append(record.name)
             if record.name == "[]" and not has_tensor(record.args[1], tape.host):
@@ -123,6 +127,7 @@ def changes_of(tape: Tape, record: Record, hints: Hints, like: Given | None) -> 
         yield from _together(tape, record, given, like)
     if record.kind == "operator":
         yield from _operators(record, hints)
+    yield from _other_functions(tape, record, hints)
     yield from _orders(tape, record)
     yield from _scaled(record, hints)
 
@@ -359,6 +364,26 @@ def _orders(tape: Tape, record: Record) -> Iterator[Change]:
                     f"{record.name}({shown})",
                     1,
                 )
+
+
+def _other_functions(tape: Tape, record: Record, hints: Hints) -> Iterator[Change]:
+    """A function of the source's name with the arguments as they are."""
+    for name in dict.fromkeys(hints.names):
+        function: Any = None
+        if record.kind == "method" and name != record.name:
+
+            def method(x: Any, *args: Any, _name: str = name, **kwargs: Any) -> Any:
+                return getattr(x, _name)(*args, **kwargs)
+
+            function = method
+        elif record.kind == "call" and tape.host.name == "mindspore" and name != record.name:
+            function = getattr(rooms()["ops"], name, None)
+        if function is not None:
+            text = record.site.text
+            shown = f"`{text.removesuffix(record.name)}{name}` in place of `{text}`"
+            yield Change(
+                record.args, record.kwargs, function, "function", f"`{name}`", f"`{record.name}`", shown, 2
+            )
 
 
 def _scaled(record: Record, hints: Hints) -> Iterator[Change]:

@@ -20,8 +20,8 @@ from .translating import translated
 CALL = "call"
 """The setting of a call that one side alone makes."""
 
-_SECONDS = 15.0
-"""How long causes are searched for at most."""
+_SECONDS = 8.0
+"""How long causes are searched for at most on one draw of inputs."""
 
 
 def causes_in_methods(
@@ -75,8 +75,11 @@ def _found_on(
     source, target = (_tape(g, r, inputs) for g, r in zip(graphs, runners, strict=True))
     if source is None or target is None:
         return []
-    with target.host.ready(graphs[1].origin.model):
-        return find_causes(source, target, _SECONDS)
+    try:
+        with target.host.ready(graphs[1].origin.model):
+            return find_causes(source, target, _SECONDS)
+    except Exception:  # a kernel that fails does so later than it was called, wherever that is
+        return []
 
 
 def _tape(graph: Graph, runner: Runner, inputs: Mapping[str, Array]) -> Tape | None:
@@ -133,6 +136,8 @@ def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRo
     statement = ""
     if found.kind == "extra" and record is not None:
         statement = f"no `{record.site.expression}`"
+        if record.site.is_operator:
+            statement = f"`{record.site.operand(0)}` in place of `{record.site.expression}`"
     elif other is not None:
         if record is not None and found.kind == "other function" and _says_nothing(record, other):
             return None

@@ -56,6 +56,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 }
 """Sign -> the function."""
 
+_VIEWS = ("T", "mT", "H", "real", "imag")
+"""Attributes of tensors that are tensors."""
+
 _ROOMS = ("F", "torch", "nn", "ops", "mint", "ms", "mindspore", "P", "self")
 """Names before a dot that are no tensor."""
 
@@ -97,6 +100,12 @@ class Recorder:
             return getattr(x, name)(*args, **kwargs)
 
         return self._recorded(site, "method", method, name, (receiver, *args), kwargs)
+
+    def view(self, site: int, value: Any, name: str) -> Any:
+        """Read an attribute that is a tensor where its owner is one."""
+        if not self.host.is_tensor(value):
+            return getattr(value, name)
+        return self._recorded(site, "method", lambda x: getattr(x, name), name, (value,), {})
 
     def operator(self, site: int, sign: str, *operands: Any) -> Any:
         """Apply an operator."""
@@ -280,6 +289,13 @@ class _Rewriting(ast.NodeTransformer):
             return node
         sides = self.visit(node.left), self.visit(node.comparators[0])
         return self._hook("operator", node, self._site(node, sign), ast.Constant(sign), *sides)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        if node.attr not in _VIEWS or not isinstance(node.ctx, ast.Load):
+            self.generic_visit(node)
+            return node
+        site = self._site(node, ast.unparse(node), node.value)
+        return self._hook("view", node, site, self.visit(node.value), ast.Constant(node.attr))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         sign = _UNARY.get(type(node.op))

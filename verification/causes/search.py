@@ -71,6 +71,9 @@ def find_causes(source: Tape, target: Tape, seconds: float) -> list[Found]:
     return out
 
 
+_LIKELY, _ANY, _OPERANDS = 3, 9, 10
+"""Ranks of changes that are tried first, of all but other operands, and of these."""
+
 _LIKE = {"": 0, TURNED: 1, SHAPED: 2, SAME: 3}
 
 Values = dict[Ref, np.ndarray]
@@ -92,6 +95,7 @@ class _Search:
         self._known: tuple[dict[Ref, list[tuple[Ref, str]]], ...] = ({}, {})
         self.wrong = self._wrong_outputs()
         self.mine: list[int] = []
+        self.strict = False
 
     def _wrong_outputs(self) -> list[int]:
         wrong: list[int] = []
@@ -109,7 +113,7 @@ class _Search:
         if ref not in known:
             tape = (self.source, self.target)[side]
             known[ref] = self.pools[1 - side].find(tape.value(ref))
-        return known[ref]
+        return [(other, how) for other, how in known[ref] if how == SAME] if self.strict else known[ref]
 
     def unmatched(self, side: int) -> list[int]:
         """The records from which a wrong output comes, as far back as values have no counterpart."""
@@ -138,28 +142,49 @@ class _Search:
         return inner[side] and not inner[1 - side]
 
     def first(self) -> tuple[Found, Values] | None:
-        """Return the first difference, and what the target's values are once it is mended."""
-        mine, theirs = self.unmatched(0), self.unmatched(1)
-        goals = self._goals(mine)
-        hints = hints_of(self.source, mine or range(len(self.source.records)))
-        self.mine = mine
-        best: tuple[Change, Record, Values] | None = None
-        frontier = [
-            at for at in theirs if not any(r.record in theirs for r in self.target.records[at].refs())
-        ]
-        limit = (frontier[0] if frontier else 0) + 10**9
+        """Return the first difference, and what the target's values are once it is mended.
+
+        A value that lies otherwise than its counterpart counts as right where that leads to a cause.
+        """
+        for most, strict in ((_LIKELY, False), (_LIKELY, True), (_ANY, False), (_ANY, True)):
+            found = self._argument(most, strict=strict)
+            if found is not None:
+                return found
+        self.strict = False
+        self.mine, theirs = self.unmatched(0), self.unmatched(1)
+        goals, frontier = self._goals(self.mine), self._frontier(theirs)
+        return (
+            self._extra(goals, frontier)
+            or self._argument(_OPERANDS, strict=False)
+            or self._missing(self.mine, goals, frontier)
+            or self._tail(self.mine, theirs)
+            or self._other_function(self.mine, goals, frontier)
+        )
+
+    def _argument(self, most: int, *, strict: bool) -> tuple[Found, Values] | None:
+        """The first call that gives the source's values once an argument of it is another.
+
+        Args:
+            most: rank of the changes that are tried.
+            strict: whether a value counts as right only if it lies as its counterpart does.
+        """
+        self.strict = strict
+        self.mine, theirs = self.unmatched(0), self.unmatched(1)
+        hints = hints_of(self.source, self._around(self.mine) or range(len(self.source.records)))
+        goals = self._goals(self.mine)
         for at in theirs[:_WRITTEN_OUT]:
             record = self.target.records[at]
-            if at > limit or time.monotonic() > self.end:
-                break
-            best = self._best(record, at, goals, hints)
+            if time.monotonic() > self.end:
+                return None
+            best = self._best(record, at, goals, hints, most)
             if best is not None:
-                break
-        if best is not None:
-            change, record, values = best
-            kind = "operator" if record.kind == "operator" else "argument"
-            return Found(record, self._counterpart(record, mine), change, kind), values
-        return self._structure(mine, theirs, goals, frontier)
+                kind = "operator" if record.kind == "operator" else "argument"
+                return Found(record, self._counterpart(record, self.mine), best[0], kind), best[1]
+        return None
+
+    def _frontier(self, theirs: list[int]) -> list[int]:
+        """Those of some records that take nothing from the others."""
+        return [at for at in theirs if not any(r.record in theirs for r in self.target.records[at].refs())]
 
     def _goals(self, mine: list[int]) -> Pool:
         refs = [Ref(at, leaf) for at in mine for leaf in range(len(self.source.records[at].arrays))]
@@ -167,27 +192,54 @@ class _Search:
         return Pool([(ref, self.source.value(ref)) for ref in refs], self.tolerance)
 
     def _best(
-        self, record: Record, at: int, goals: Pool, hints: Hints
-    ) -> tuple[Change, Record, Values] | None:
-        found: list[tuple[int, Change, Values]] = []
+        self, record: Record, at: int, goals: Pool, hints: Hints, most: int
+    ) -> tuple[Change, Values] | None:
+        found: tuple[Change, Values] | None = None
         other = self._counterpart(record, self.mine)
         like = None if other is None else given_to(other, self.source.host)
-        for change in changes_of(self.target, record, hints, like):
+        changes = changes_of(self.target, record, hints, like)
+        for change in self._operands(record, at) if most == _OPERANDS else changes:
             if time.monotonic() > self.end:
                 break
-            if found and change.rank >= found[0][0]:
+            if change.rank > most or (most == _ANY and change.rank <= _LIKELY):
+                continue
+            if found is not None and change.rank >= found[0].rank:
                 continue
             again = replace(record, args=change.args, kwargs=change.kwargs, function=change.function)
             arrays = self.target.run(again, {})
-            if arrays is None:
-                continue
-            values = self._mends(at, arrays, goals)
+            values = None if arrays is None else self._mends(at, arrays, goals)
             if values is not None:
-                found.append((change.rank, change, values))
-                found.sort(key=lambda f: f[0])
-                if not found[0][0]:
+                found = change, values
+                if not change.rank:
                     break
-        return (found[0][1], record, found[0][2]) if found else None
+        return found
+
+    def _operands(self, record: Record, at: int) -> Iterator[Change]:
+        """Another value of the target's as an operand: one that a call of the source's takes."""
+        wanted: dict[Ref, tuple[str, str]] = {}
+        for each in self.mine:
+            known = self.source.records[each]
+            for place, item in enumerate(known.args):
+                if isinstance(item, Ref):
+                    text = known.site.operand(place)
+                    for ref, how in self.matches(0, item):
+                        if how == SAME and ref.record < at:
+                            wanted.setdefault(ref, (text, known.site.place))
+        for place, item in enumerate(record.args):
+            for ref, (text, line) in wanted.items():
+                if isinstance(item, Ref) and ref != item:
+                    args = (*record.args[:place], ref, *record.args[place + 1 :])
+                    now = record.site.operand(place)
+                    yield Change(
+                        args,
+                        record.kwargs,
+                        record.function,
+                        f"operand of `{record.site.text}`",
+                        f"`{text}` ({line})",
+                        f"`{now}`",
+                        f"what is `{text}` in the source, in place of `{now}`",
+                        _OPERANDS,
+                    )
 
     def _mends(self, at: int, arrays: list[np.ndarray], goals: Pool) -> Values | None:
         """The target's values if a record gives others, where that leads to a value of the source's."""
@@ -241,21 +293,28 @@ class _Search:
         same = [r for r in found if _plain(r.name) == _plain(record.name)]
         return next(iter([*same, *found]), None)
 
-    def _structure(
-        self, mine: list[int], theirs: list[int], goals: Pool, frontier: list[int]
-    ) -> tuple[Found, Values] | None:
-        """A call that one side alone makes, or another function."""
-        for at in frontier:  # the target makes a call that the source does not
+    def _around(self, mine: list[int]) -> list[int]:
+        """Records of the source's, and those that give what they take."""
+        found = set(mine)
+        for _ in range(2):
+            found |= {ref.record for at in found for ref in self.source.records[at].refs()}
+        return [*mine, *sorted(found - set(mine))]
+
+    def _extra(self, goals: Pool, frontier: list[int]) -> tuple[Found, Values] | None:
+        """A call that the target makes and the source does not."""
+        for at in frontier:
             record = self.target.records[at]
             for ref in record.refs():
-                same = [
-                    leaf for leaf, a in enumerate(record.arrays) if a.shape == self.target.value(ref).shape
-                ]
-                if len(record.arrays) == 1 and same:
-                    values = self._mends(at, [self.target.value(ref)], goals)
+                given = self.target.value(ref)
+                if len(record.arrays) == 1 and record.arrays[0].shape == given.shape:
+                    values = self._mends(at, [given], goals)
                     if values is not None:
                         return Found(record, None, None, "extra"), values
-        for at in frontier:  # the source makes a call before it that the target does not
+        return None
+
+    def _missing(self, mine: list[int], goals: Pool, frontier: list[int]) -> tuple[Found, Values] | None:
+        """A call that the source makes before one of the target's, and the target does not."""
+        for at in frontier:
             record = self.target.records[at]
             for ref in record.refs():
                 entering = {match for match, _ in self.matches(1, ref)}
@@ -266,14 +325,15 @@ class _Search:
                     if known.arrays[0].shape != self.target.value(ref).shape:
                         continue
                     arrays = self.target.run(record, {ref: known.arrays[0]})
-                    if arrays is None:
-                        continue
-                    values = self._mends(at, arrays, goals)
+                    values = None if arrays is None else self._mends(at, arrays, goals)
                     if values is not None:
                         return Found(record, known, None, "missing"), values
-        tail = self._tail(mine, theirs)
-        if tail is not None:
-            return tail, {}
+        return None
+
+    def _other_function(
+        self, mine: list[int], goals: Pool, frontier: list[int]
+    ) -> tuple[Found, Values] | None:
+        """A call whose place another function has in the source."""
         for at in frontier:
             record = self.target.records[at]
             other = self._counterpart(record, mine)
@@ -284,7 +344,7 @@ class _Search:
                 return Found(record, other, None, "other function"), values or {}
         return None
 
-    def _tail(self, mine: list[int], theirs: list[int]) -> Found | None:
+    def _tail(self, mine: list[int], theirs: list[int]) -> tuple[Found, Values] | None:
         """What one side does to a value last, which the other returns as it is."""
         for at in self.wrong:
             outputs = self.source.outputs[at], self.target.outputs[at]
@@ -296,14 +356,15 @@ class _Search:
                 start = next(
                     (r for r in known if any(ref in {m for m, _ in back} for ref in r.refs())), known[0]
                 )
-                return Found(None, start, None, "missing", self.target.records[outputs[1].record])
+                last = self.target.records[outputs[1].record]
+                return Found(None, start, None, "missing", last), {}
             forth = [(ref, how) for ref, how in self.matches(0, outputs[0]) if how == SAME]
             if forth and outputs[1].record in theirs:
                 known = [self.target.records[r] for r in theirs]
                 start = next(
                     (r for r in known if any(ref in {m for m, _ in forth} for ref in r.refs())), known[0]
                 )
-                return Found(start, None, None, "extra")
+                return Found(start, None, None, "extra"), {}
         return None
 
 

@@ -37,7 +37,8 @@ def _computed(call: Callable[[], Any], host: Host) -> np.ndarray | None:
     """What a call gives; None where it gives no tensor, or refuses its arguments."""
     try:
         result = call()
-        return host.array(result) if host.is_tensor(result) else None  # which waits for its kernel
+        arrays = [host.array(t) for t in leaves(result) if host.is_tensor(t)]  # which waits for its kernels
+        return arrays[0] if host.is_tensor(result) else None
     except Exception:  # a function of the same name may take something else
         return None
 

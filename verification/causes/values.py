@@ -40,7 +40,7 @@ def is_plain(array: np.ndarray) -> bool:
         return True
     if array.size == 1:
         number = complex(array.reshape(())[()])
-        return number == round(number.real)
+        return not np.isfinite(number) or number == round(number.real)
     return bool((array == array.flat[0]).all())
 
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from ...ir import Graph, Operator
 from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, settings_of
 from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same, on_the_same_axes
-from .remedies import Arguments, arguments_for, body_of, function_for, line_of, place_of, spelled, without_output_padding
+from .remedies import (
+    Arguments,
+    arguments_for,
+    body_of,
+    function_for,
+    line_of,
+    place_of,
+    spelled,
+    without_output_padding,
+)
 
 COUNT = "number of"
 """Beginning of the setting of modules of which one has more operators of a type."""
