@@ -13,8 +13,8 @@ from .runners.select_runner import Target
 
 NOTE = "source and target are one model, which proves what its numbers leave open"
 
-_WHOLE = (".mindir", ".onnx", ".pt2")
-"""Suffixes of files that hold the values of their parameters, or name the files that do."""
+_FILES = (".json", ".mindir", ".onnx", ".pt2")
+"""Suffixes of files that a model is read from; a symbol's parameters lie in another."""
 
 
 def are_one(source: Graph, target: Target) -> bool:
@@ -30,10 +30,16 @@ def are_one(source: Graph, target: Target) -> bool:
     theirs = target.origin.model if isinstance(target, Graph) else target
     if isinstance(mine, (str, Path)) and isinstance(theirs, (str, Path)):
         files = Path(mine), Path(theirs)
-        return files[0].suffix in _WHOLE and all(f.is_file() for f in files) and files[0].samefile(files[1])
+        same = files[0].suffix in _FILES and all(f.is_file() for f in files) and files[0].samefile(files[1])
+        return same and (not isinstance(target, Graph) or _have_one_file_of_parameters(source, target))
     return (
         isinstance(target, Graph) and mine is not None and (mine is theirs or _have_one_name(source, target))
     )
+
+
+def _have_one_file_of_parameters(source: Graph, target: Graph) -> bool:
+    files = [graph.origin.parameters for graph in (source, target)]
+    return str(files[0]) == str(files[1])
 
 
 def _have_one_name(source: Graph, target: Graph) -> bool:
@@ -41,7 +47,7 @@ def _have_one_name(source: Graph, target: Graph) -> bool:
     names = {graph.origin.reference for graph in (source, target)}
     kinds = {type(graph.origin.model).__qualname__ for graph in (source, target)}
     name = names.pop()
-    return not names and len(kinds) == 1 and (".py:" in name or name.endswith(_WHOLE))
+    return not names and len(kinds) == 1 and (".py:" in name or name.endswith(_FILES))
 
 
 def excuse_random(rows: Sequence[OutputRow]) -> list[OutputRow]:

@@ -34,8 +34,9 @@ _Points = Callable[[Graph, Operator], Iterator[Bend]]
 
 def _at(graph: Graph, node: Operator, *points: float) -> Iterator[Bend]:
     """Yield the bend of an operator that changes its formula where its first operand equals these numbers."""
-    value = graph.operands(node.key)[0]
-    if value is None or not points:
+    operands = graph.operands(node.key)
+    value = operands[0] if operands and points else None  # an operator of random numbers has no operand
+    if value is None:
         return
     points = tuple(sorted(set(points)))
     between = [f"a value from {a:g} to {b:g}" for a, b in itertools.pairwise(points)]

@@ -1,5 +1,6 @@
 """A file or net of any kind is equal to itself, whatever it computes: both sides have one judge."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 from torch import nn
 
 import regraft
-from regraft.ir import Graph, TensorType
+from regraft.ir import Builder, Graph, TensorType
 from regraft.verification import verify
 
 RANDOM = np.random.default_rng(0)
@@ -197,6 +198,32 @@ def test_a_cell_and_its_file(tmp_path: Path) -> None:
     for trust in (False, True):
         report = regraft.verify(tmp_path / "net.mindir", tmp_path / "net.mindir", trust=trust)
         assert report.passed, report.render()
+
+
+def test_a_symbol_whose_output_is_one_number(tmp_path: Path) -> None:
+    above = {"op": "_greater_scalar", "name": "y", "attrs": {"scalar": "-100"}, "inputs": [[0, 0, 0]]}
+    nodes = [{"op": "null", "name": "data", "inputs": []}, above]
+    symbol = {
+        "nodes": nodes,
+        "arg_nodes": [0],
+        "heads": [[1, 0, 0]],
+        "attrs": {"mxnet_version": ["int", 10600]},
+    }
+    path = tmp_path / "net-symbol.json"
+    path.write_text(json.dumps(symbol))
+    report = regraft.verify(path, path, ("2x3",))
+    assert report.passed, report.render()
+    copied = tmp_path / "copy-symbol.json"
+    copied.write_text(path.read_text())
+    assert regraft.verify(path, copied, ("2x3",)).verdict == "unproven"
+
+
+def test_a_graph_of_random_numbers_alone() -> None:
+    graph = Graph()
+    random = Builder(graph).op("RandomNormal", dtype=1, mean=0.0, scale=1.0, shape=[2, 3])
+    graph.outputs = [("y", random)]
+    report = verify(graph, graph)
+    assert report.passed, report.render()
 
 
 def test_a_graph() -> None:
