@@ -16,7 +16,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 # Without the libraries' own tests, a sixth of it; some files are templates, which do not compile.
 COMPILE_LIBRARIES := $(BIN)/python -W ignore -m compileall -qq -x 'site-packages/.*/tests/' $(VENV)/lib
 
-.PHONY: help demo browser docs picture test test-fast test-numpy2 check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
+.PHONY: help demo browser docs picture test test-fast test-versions check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,9 @@ test: $(READY)  ## set everything up, then run every test
 test-fast: $(READY)  ## the tests that take seconds
 	@$(COMPILE)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-versions:  ## a smoke suite on the newest and the oldest versions that pyproject.toml claims: KINDS="newest"
+	$(PYTHON) tests/tools/versions.py .venv-versions $(KINDS)
 
 check: format lint types test-fast  ## format, lint, types, fast tests
 

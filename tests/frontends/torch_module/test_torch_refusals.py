@@ -55,6 +55,7 @@ def test_the_smallest_module_has_that_operator(refused):
         assert [m.operator for m in found.value.missing] == [missing.operator]
 
 
+@pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="each torch has operators of its own")
 def test_the_page_is_up_to_date(update_goldens):
     if update_goldens:
         PAGE.write_text(refusals_page(), encoding="utf-8")
