@@ -283,3 +283,48 @@ def test_bilinear_upsampling_of_mxnet(tmp_path: Path) -> None:
     (weight,) = built(tmp_path / "out").values()
     row = np.array([0.25, 0.75, 0.75, 0.25])
     np.testing.assert_allclose(weight, np.broadcast_to(np.outer(row, row), (3, 1, 4, 4)), rtol=1e-6)
+
+
+class Inner(torch.nn.Module):
+    """Its weight is drawn in a way that no law says."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.out = torch.nn.Linear(4, width)
+        self.out.weight.data = torch.randn(width, 4).tanh() ** 3
+
+    def forward(self, x):
+        return self.out(x)
+
+
+class Outer(torch.nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.block, self.out = Inner(width), torch.nn.Linear(width, 4)
+
+    def forward(self, x):
+        return self.out(self.block(x).relu())
+
+
+@pytest.mark.parametrize(("width", "shard"), [(4, None), (6, None), (4, 100)])
+def test_what_is_not_drawn_is_loaded_by_its_whole_name(width: int, shard: int | None, tmp_path: Path) -> None:
+    """MindSpore's own loading takes `block.out.weight` for a missing `out.weight`, whatever its shape."""
+    torch.manual_seed(0)
+    net = Outer(width).eval()
+    graph = regraft.rewrite(regraft.load(net, (torch.randn(2, 4),))).graph
+    regraft.save(graph, tmp_path, to="mindspore", max_shard_size=shard)
+    assert 'UNDRAWN = ["block.out.weight"]' in (tmp_path / "model.py").read_text()
+    found = built(tmp_path)
+    held = {name: p.detach().numpy() for name, p in net.named_parameters()}
+    np.testing.assert_array_equal(found["block.out.weight"], held["block.out.weight"])
+    assert not np.isin(found["out.weight"], [*held["out.weight"].flat, *held["block.out.weight"].flat]).any()
+
+
+def test_a_checkpoint_of_other_shapes_is_one_error_where_a_part_is_loaded(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    for width, folder in ((4, "net"), (6, "other")):
+        graph = regraft.rewrite(regraft.load(Outer(width).eval(), (torch.randn(2, 4),))).graph
+        regraft.save(graph, tmp_path / folder, to="mindspore")
+    (tmp_path / "other" / "model.ckpt").replace(tmp_path / "net" / "model.ckpt")
+    with pytest.raises(ValueError, match=r"does not fit the net:(?s:.*)block\.out\.weight Float32\(4, 4\)"):
+        built(tmp_path / "net")

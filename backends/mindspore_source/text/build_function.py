@@ -40,11 +40,14 @@ def build_function(
         text += f"UNDRAWN = [{names}]\n"
     held = [name for name, some in (("BUFFERS", buffers), ("UNDRAWN", undrawn)) if some]
     sharded = checkpoint == INDEX
-    tables = _TABLES_OF_SHARDS if sharded else _TABLES
     return text + (_BUILD + (_LOAD_SHARDS if sharded else _LOAD)).format(
         net=net,
         freezing=_FREEZING if frozen else "",
-        tables=tables.format(names=" + ".join(held)) if held else "",
+        tables=_TABLES.format(names=" + ".join(held)) if held else "",
+        only=", only=None" if held else "",
+        told=" (or `only` these names)" if held else "",
+        assigned=_ASSIGN_NAMED if held else _ASSIGN_ALL,
+        assigned_shard=_ASSIGN_SHARD_NAMED if held else _ASSIGN_SHARD,
     )
 
 
@@ -68,8 +71,8 @@ def build(checkpoint=CHECKPOINT):
 
 _LOAD = '''
 
-def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+def load(net, checkpoint{only}):
+    """Load a .ckpt or .safetensors file{told}; ValueError unless it fits the net exactly."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {{f"{{n}} {{p.dtype}}{{p.shape}}" for n, p in net.parameters_dict().items()}}
@@ -78,23 +81,30 @@ def load(net, checkpoint):
     problems += [f"only in the checkpoint: {{each}}" for each in sorted(found - wanted)]
     if problems:
         raise ValueError(f"{{path}} does not fit the net:\\n" + "\\n".join(problems))
-    ms.load_param_into_net(net, values, strict_load=True)
+{assigned}
 '''
+
+_ASSIGN_ALL = "    ms.load_param_into_net(net, values, strict_load=True)"
+
+# by exact names: without `strict_load`, `ms.load_param_into_net` guesses a prefix for what it does not find
+_ASSIGN_NAMED = """    for name, parameter in net.parameters_dict().items():
+        if only is None or name in only:
+            parameter.set_data(values[name])"""
 
 _LOAD_SHARDS = '''
 
-def load(net, checkpoint):
-    """Load a file or the shards of an index, one by one; ValueError unless they fit the net exactly."""
+def load(net, checkpoint{only}):
+    """Load a file or the shards of an index{told}; ValueError unless they fit the net exactly."""
     parameters = net.parameters_dict()
     wanted = {{n: f"{{n}} {{p.dtype}}{{p.shape}}" for n, p in parameters.items()}}
     problems = []
     for name, value in read(checkpoint):
         found = f"{{name}} {{value.dtype}}{{value.shape}}"
-        if wanted.get(name) == found:
-            parameters[name].set_data(value)
-            del wanted[name]
-        else:
+        if wanted.get(name) != found:
             problems.append(f"only in the checkpoint: {{found}}")
+            continue
+        del wanted[name]
+{assigned_shard}
     problems += [f"only in the net: {{each}}" for each in wanted.values()]
     if problems:
         raise ValueError(f"{{checkpoint}} does not fit the net:\\n" + "\\n".join(sorted(problems)))
@@ -110,15 +120,12 @@ def read(checkpoint):
         yield from ms.load_checkpoint(str(file), format=file.suffix[1:]).items()
 '''
 
+_ASSIGN_SHARD = "        parameters[name].set_data(value)"
+_ASSIGN_SHARD_NAMED = """        if only is None or name in only:
+            parameters[name].set_data(value)"""
+
 _FREEZING = "\n        parameter.requires_grad = parameter.requires_grad and path not in FROZEN"
 
 _TABLES = """
     else:  # what is not drawn
-        values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
-        ms.load_param_into_net(net, {{name: values[name] for name in {names}}})"""
-
-_TABLES_OF_SHARDS = """
-    else:  # what is not drawn
-        for name, value in read(CHECKPOINT):
-            if name in {names}:
-                net.parameters_dict()[name].set_data(value)"""
+        load(net, CHECKPOINT, {names})"""

@@ -48,13 +48,12 @@ def build(checkpoint=CHECKPOINT):
     if checkpoint is not None:
         load(net, checkpoint)
     else:  # what is not drawn
-        values = ms.load_checkpoint(str(CHECKPOINT), format=CHECKPOINT.suffix[1:])
-        ms.load_param_into_net(net, {name: values[name] for name in BUFFERS})
+        load(net, CHECKPOINT, BUFFERS)
     return net.set_train(False)
 
 
-def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+def load(net, checkpoint, only=None):
+    """Load a .ckpt or .safetensors file (or `only` these names); ValueError unless it fits the net exactly."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}
@@ -63,4 +62,6 @@ def load(net, checkpoint):
     problems += [f"only in the checkpoint: {each}" for each in sorted(found - wanted)]
     if problems:
         raise ValueError(f"{path} does not fit the net:\n" + "\n".join(problems))
-    ms.load_param_into_net(net, values, strict_load=True)
+    for name, parameter in net.parameters_dict().items():
+        if only is None or name in only:
+            parameter.set_data(values[name])
