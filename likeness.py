@@ -28,8 +28,9 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
         if Path(made.file) != copy:
             continue
         span = (made.line, made.column, made.end_line, made.end_column)
-        for (name, text), position in zip(call.arguments, call.positions, strict=True):
-            edits.append(Edit("argument", made.line, name, text, span, position))
+        rows = zip(call.arguments, call.positions, call.instead, strict=True)
+        for (name, text), position, instead in rows:
+            edits.append(Edit("argument", made.line, name, text, span, position, instead))
             imports |= dict.fromkeys(_imported(text))
     for draw in [] if report.nets is None else report.nets.draws:
         made = draw.call

@@ -35,6 +35,7 @@ class Edit:
         span: of an "argument", a "draw" and "after": the call's first line, first byte, last line and the
             byte after it.
         position: of an "argument": its place among those without keyword; -1 for none.
+        instead: of an "argument": name and place of another that says the same and makes room for it.
     """
 
     kind: Kind
@@ -43,6 +44,7 @@ class Edit:
     new: str = ""
     span: Span = (0, 0, 0, 0)
     position: int = -1
+    instead: tuple[str, int] = ("", -1)
 
 
 def apply_edits(
@@ -220,14 +222,31 @@ def _editor(edits: Sequence[Edit]):
     def _given(call: cst.Call, edit: Edit) -> cst.Call | None:
         """A call with an argument in place of the one it has, or after the others; None for `**options`."""
         value = cst.parse_expression(edit.new)
-        bare = [a for a in call.args if a.keyword is None and not a.star]
-        for argument in call.args:
-            named = argument.keyword is not None and argument.keyword.value == edit.name
-            if named or (0 <= edit.position < len(bare) and argument is bare[edit.position]):
-                return call.with_deep_changes(argument, value=value)
+        present = _argument(call, edit.name, edit.position)
+        other = _argument(call, *edit.instead)
+        behind = [] if other is None else call.args[[a is other for a in call.args].index(True) + 1 :]
+        movable = other is not None and (other.keyword is not None or all(a.keyword for a in behind))
+        if present is not None:
+            args = [a.with_changes(value=value) if a is present else a for a in call.args]
+            if movable:
+                kept = [new for old, new in zip(call.args, args, strict=True) if old is not other]
+                args = [*kept[:-1], kept[-1] if behind else _last(kept[-1])]
+            return call.with_changes(args=args)
+        if other is not None:
+            named = _keyword(call, edit.name, value).with_changes(comma=other.comma)
+            return (
+                call.with_changes(args=[named if a is other else a for a in call.args]) if movable else None
+            )
         if any(a.star for a in call.args):
             return None
         return call.with_changes(args=[*_before_another(call), _keyword(call, edit.name, value)])
+
+    def _argument(call: cst.Call, name: str, position: int) -> cst.Arg | None:
+        """The argument of a call that has a name, or else a place among those without keyword."""
+        found = next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+        starred = next((at for at, a in enumerate(call.args) if a.star), len(call.args))
+        bare = [a for a in call.args[:starred] if a.keyword is None]
+        return bare[position] if found is None and 0 <= position < len(bare) else found
 
     def _keyword(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Arg:
         tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))

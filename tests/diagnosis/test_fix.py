@@ -203,3 +203,28 @@ def test_a_parameter_of_another_layer_gets_the_name_of_its_place(tmp_path: Path)
     assert fixed.proof[1].startswith("outputs: unchanged, equal")
     [parameter] = regraft.load_tree(f"{path}:Net").parameters()
     assert parameter.declared == "a.weight"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("nn.Dropout(0.1)", "nn.Dropout(p=0.3)"),
+        ("nn.Dropout(keep_prob=0.1)", "nn.Dropout(p=0.3)"),
+        ("nn.Dropout(keep_prob=0.9, p=0.2)", "nn.Dropout(p=0.3)"),
+        ("nn.Dropout(0.9, p=0.2)", "nn.Dropout(p=0.3)"),
+        ("nn.Dropout(0.1, dtype=ms.float16)", "nn.Dropout(p=0.3, dtype=ms.float16)"),
+        ("nn.Dropout(0.1, 0.2)", "nn.Dropout(0.1, 0.3)"),
+        ("nn.Dropout(p=0.2)", "nn.Dropout(p=0.3)"),
+        ("nn.Dropout()", "nn.Dropout(p=0.3)"),
+        ("nn.Dropout(*given)", "nn.Dropout(*given)"),
+    ],
+)
+def test_an_argument_takes_the_place_of_one_that_says_the_same(before: str, after: str) -> None:
+    span = (1, 7, 1, 7 + len(before))
+    edit = Edit("argument", 1, "p", "0.3", span, 1, ("keep_prob", 0))
+    assert apply_edits(f"drop = {before}\n".encode(), [edit])[0] == f"drop = {after}\n".encode()
+
+
+def test_places_behind_a_starred_argument_are_not_known() -> None:
+    text = b"conv = nn.Conv2d(*sizes, 3, 1)\n"
+    assert apply_edits(text, [Edit("argument", 1, "kernel_size", "5", (1, 7, 1, 30), 1)]) == (text, [])

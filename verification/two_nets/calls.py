@@ -26,6 +26,7 @@ class CallArguments:
         layers: paths in the target of the layers that differ.
         arguments: keyword -> source code.
         positions: of each argument among those without keyword, -1 for one that is not among them.
+        instead: of each argument, name and place of another that says the same, ("", -1) for none.
         settings: what differs, each in words.
     """
 
@@ -34,6 +35,7 @@ class CallArguments:
     layers: tuple[str, ...]
     arguments: Arguments
     positions: tuple[int, ...]
+    instead: tuple[tuple[str, int], ...]
     settings: tuple[str, ...]
 
 
@@ -83,6 +85,7 @@ def arguments_of_calls(
             tuple(path for path, _, what in wanted if what),
             arguments,
             tuple(_position(type(part), keyword) for keyword, _ in arguments),
+            tuple(_superseded(type(part), keyword) for keyword, _ in arguments),
             tuple(dict.fromkeys(what for _, _, what in wanted if what)),
         )
         calls[made] = _joined(calls[made], found) if made in calls else found
@@ -148,6 +151,13 @@ def _position(cls: Any, keyword: str) -> int:
     return places.index(keyword) if keyword in places else -1
 
 
+def _superseded(cls: Any, keyword: str) -> tuple[str, int]:
+    """Name and place of the argument that another one, which is to be given, makes void."""
+    other = "keep_prob" if keyword == "p" else ""  # MindSpore's Dropouts take either
+    at = _position(cls, other)
+    return (other, at) if at >= 0 else ("", -1)
+
+
 def _joined(a: CallArguments, b: CallArguments) -> CallArguments:
     """Both; of one keyword, the first."""
     fresh = [i for i, (name, _) in enumerate(b.arguments) if name not in dict(a.arguments)]
@@ -156,5 +166,6 @@ def _joined(a: CallArguments, b: CallArguments) -> CallArguments:
         layers=tuple(dict.fromkeys([*a.layers, *b.layers])),
         arguments=(*a.arguments, *(b.arguments[i] for i in fresh)),
         positions=(*a.positions, *(b.positions[i] for i in fresh)),
+        instead=(*a.instead, *(b.instead[i] for i in fresh)),
         settings=tuple(dict.fromkeys([*a.settings, *b.settings])),
     )
