@@ -187,7 +187,7 @@ def _arguments(frame: FrameType | None, part: Any, user: FrameType) -> dict[str,
         part: what is constructed.
         user: the frame of the user's that constructs it.
     """
-    found: FrameType | None = None
+    found: dict[str, Any] | None = None
     while frame is not None and frame is not user:
         code = frame.f_code
         if (
@@ -195,13 +195,13 @@ def _arguments(frame: FrameType | None, part: Any, user: FrameType) -> dict[str,
             and code.co_argcount
             and frame.f_locals.get(code.co_varnames[0]) is part
         ):
-            found = frame
+            if not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+                names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+                found = {name: frame.f_locals[name] for name in names if name in frame.f_locals}
+            elif found is not None:  # it hands its arguments on, but for what it is itself
+                found.pop("mode", None)
         frame = frame.f_back
-    if found is None or found.f_code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
-        return None
-    code = found.f_code
-    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-    return {name: found.f_locals[name] for name in names if name in found.f_locals}
+    return found
 
 
 def _user_frame(frame: FrameType | None) -> FrameType | None:

@@ -277,7 +277,9 @@ def _name_causes(
         settings = [
             row
             for row in nets.settings
-            if (row.target, row.attribute) not in named and not row.attribute.startswith(COUNT)
+            if (row.target, row.attribute) not in named
+            and not row.attribute.startswith(COUNT)
+            and not (row.attribute == "layer" and row.target in {target for target, _ in named})
         ]
         paired.nets = replace(nets, settings=[*settings, *rows])
 

@@ -255,6 +255,38 @@ ROWS: dict[str, tuple[str, str, str, str, str, str]] = {
         "axis=1",
         "ops.one_hot(x, 6, ops.ones((), ms.float32), ops.zeros((), ms.float32), -1)",
     ),
+    "a function of almost the same name": (
+        "4x6",
+        "torch.split(x, [1, 5], 1)[1]",
+        "ops.tensor_split(x, [1, 5], 1)[1]",
+        "function `split` against `tensor_split`",
+        "`ops.split` in place of `ops.tensor_split`",
+        "x[:, 1:]",
+    ),
+    "a transpose that is missing": (
+        "2x3x4",
+        "x.transpose(1, 2).reshape(2, 12) * 2",
+        "x.reshape(2, 12) * 2",
+        "axes of `x` (0, 2, 1)",
+        "x.permute(0, 2, 1) in place of x",
+        "2 * x.swapaxes(1, 2).view(2, 12)",
+    ),
+    "the gate of two halves": (
+        "4x6",
+        "torch.chunk(x, 2, 1)[0] * F.silu(torch.chunk(x, 2, 1)[1])",
+        "ops.chunk(x, 2, 1)[0] * ops.sigmoid(ops.chunk(x, 2, 1)[1])",
+        "function `silu` against `sigmoid`",
+        "`ops.silu` in place of `ops.sigmoid`",
+        "x[:, :3] * ops.silu(x[:, 3:])",
+    ),
+    "values that are no numbers": (
+        "4x6",
+        "torch.log(x).nan_to_num(0.5).sum()",
+        "ops.log(x).nan_to_num(0.0).sum()",
+        "nan 0.5 against 0",
+        "nan=0.5",
+        "ops.where(x > 0, ops.log(x), ms.Tensor(0.5)).sum()",
+    ),
     "a cast": (
         "4x6",
         "x * 1.1",
@@ -305,3 +337,35 @@ def test_another_spelling_is_equal_and_nothing_is_named(row: str, files: tuple[P
     report = regraft.verify(f"{files[0]}:Net{at}", f"{files[1]}:Right{at}", ROWS[row][0])
     assert report.verdict == "equal", report.render(brief=True)
     assert not [row for row in report.nets.settings if not row.structure]
+
+
+NETS = """
+
+class Net(nn.{base}):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.{linear}(6, 6)
+        self.second = nn.{linear}(6, 6)
+        self.recurrent = nn.LSTM({lstm})
+
+    def {method}(self, x):
+        {first}
+        {second}
+        return self.recurrent(x)[0].sum(2)
+"""
+
+
+def test_several_mistakes_are_named_each_at_its_line(tmp_path: Path) -> None:
+    source, target = tmp_path / "theirs.py", tmp_path / "mine.py"
+    first, second = "x = F.softmax(self.first(x), dim=1)", "x = F.elu(self.second(x).clamp(-0.2, 0.2))"
+    torch_ = {"base": "Module", "linear": "Linear", "method": "forward", "lstm": "6, 5, batch_first=True"}
+    source.write_text(SOURCE + NETS.format(**torch_, first=first, second=second))
+    first, second = "x = ops.softmax(self.first(x))", "x = ops.elu(ops.clamp(self.second(x), -0.1, 0.1))"
+    cells = {"base": "Cell", "linear": "Dense", "method": "construct", "lstm": "6, 5"}
+    target.write_text(TARGET + NETS.format(**cells, first=first, second=second))
+    report = regraft.verify(f"{source}:Net", f"{target}:Net", "3x4x6")
+    found = {(row.write, row.place) for row in report.nets.settings}
+    lines = target.read_text().split("\n")
+    places = [f"mine.py:{1 + next(i for i, line in enumerate(lines) if t in line)}" for t in (first, second)]
+    assert {("axis=1", places[0]), ("min=-0.2, max=0.2", places[1])} <= found
+    assert any(write == "batch_first=True" for write, _ in found)

@@ -121,13 +121,13 @@ def changes_of(tape: Tape, record: Record, hints: Hints, like: Given | None) -> 
         hints: what the source's calls were given.
         like: what the source's call that stands for it was given; None where there is none.
     """
+    yield from _other_functions(tape, record, hints)
     given = given_to(record, tape.host)
     if given is not None:
         yield from _arguments(tape, record, given, hints)
         yield from _together(tape, record, given, like)
     if record.kind == "operator":
         yield from _operators(record, hints)
-    yield from _other_functions(tape, record, hints)
     yield from _orders(tape, record)
     yield from _scaled(record, hints)
 
@@ -251,7 +251,7 @@ def _candidates(name: str, value: Any, rank: int, hints: Hints) -> Iterator[tupl
 def _operators(record: Record, hints: Hints) -> Iterator[Change]:
     sign = record.name
     for at, operand in enumerate(record.args):
-        if isinstance(operand, (int, float)) and not isinstance(operand, bool):
+        if sign != "[]" and isinstance(operand, (int, float)) and not isinstance(operand, bool):
             for number in hints.numbers:
                 if number != operand:
                     args = (*record.args[:at], number, *record.args[at + 1 :])
@@ -382,7 +382,7 @@ def _other_functions(tape: Tape, record: Record, hints: Hints) -> Iterator[Chang
             text = record.site.text
             shown = f"`{text.removesuffix(record.name)}{name}` in place of `{text}`"
             yield Change(
-                record.args, record.kwargs, function, "function", f"`{name}`", f"`{record.name}`", shown, 2
+                record.args, record.kwargs, function, "function", f"`{name}`", f"`{record.name}`", shown, 1
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,7 +22,7 @@ CALL = "call"
 """The setting of a call that one side alone makes."""
 
 _SECONDS = 8.0
-"""How long causes are searched for at most on one draw of inputs."""
+"""How long causes are searched for at most."""
 
 
 def causes_in_methods(
@@ -41,8 +42,9 @@ def causes_in_methods(
         known: the settings of layers that differ, which are not to be named again.
     """
     found: list[Found] = []
+    end = time.monotonic() + _SECONDS
     for draw in (inputs, _widened(inputs)):
-        again = _found_on(draw, graphs, runners)
+        again = _found_on(draw, graphs, runners, end)
         if not found or _written(again) > _written(found):
             found = again
         if all(cause.change is not None for cause in found):
@@ -70,14 +72,14 @@ def _widened(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def _found_on(
-    inputs: Mapping[str, Array], graphs: tuple[Graph, Graph], runners: tuple[Runner, Runner]
+    inputs: Mapping[str, Array], graphs: tuple[Graph, Graph], runners: tuple[Runner, Runner], end: float
 ) -> list[Found]:
     source, target = (_tape(g, r, inputs) for g, r in zip(graphs, runners, strict=True))
     if source is None or target is None:
         return []
     try:
         with target.host.ready(graphs[1].origin.model):
-            return find_causes(source, target, _SECONDS)
+            return find_causes(source, target, end)
     except Exception:  # a kernel that fails does so later than it was called, wherever that is
         return []
 

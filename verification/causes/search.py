@@ -42,15 +42,14 @@ class Found:
     arrays: dict[Ref, np.ndarray] = field(default_factory=dict)
 
 
-def find_causes(source: Tape, target: Tape, seconds: float) -> list[Found]:
+def find_causes(source: Tape, target: Tape, end: float) -> list[Found]:
     """Return what makes the outputs of two runs differ, the first first.
 
     Args:
         source: calls of the source's run.
         target: of the target's, on the same inputs, with the same weights; it is changed as calls are mended.
-        seconds: when to stop.
+        end: when to stop, by the monotonic clock.
     """
-    end = time.monotonic() + seconds
     out: list[Found] = []
     while len(out) < _MOST_CAUSES:
         found = None
@@ -244,8 +243,9 @@ class _Search:
     def _mends(self, at: int, arrays: list[np.ndarray], goals: Pool) -> Values | None:
         """The target's values if a record gives others, where that leads to a value of the source's."""
         old = self.target.records[at].arrays
-        if len(arrays) != len(old):
-            return None
+        if len(arrays) != len(old):  # what takes them cannot be made again
+            wanted = [a for a in arrays if not is_plain(a)]
+            return {} if any(how == SAME for a in wanted for _, how in goals.find(a)) else None
         if all(a.shape == b.shape and np.array_equal(a, b) for a, b in zip(arrays, old, strict=True)):
             return None
         values: Values = {Ref(at, leaf): array for leaf, array in enumerate(arrays)}

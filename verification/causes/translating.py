@@ -81,7 +81,11 @@ def _spellings(record: Record, arrays: dict[Ref, np.ndarray], host: Host) -> Ite
             and settings[mine] != parameters[theirs].default
             and settings[mine] is not None
         }
-        shown = ", ".join(["x", "y", "z"][: len(tensors)] + [f"{k}={literal(v)}" for k, v in chosen.items()])
+        texts = [record.site.operand(at) for at in range(len(tensors))]
+        named = (
+            texts if all(map(str.isidentifier, texts)) and len(set(texts)) == len(texts) else ["x", "y", "z"]
+        )
+        shown = ", ".join([*named[: len(tensors)], *(f"{k}={literal(v)}" for k, v in chosen.items())])
         yield f"{title}.{name}({shown})", lambda f=function, c=chosen: f(*tensors, **c)
 
 
