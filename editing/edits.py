@@ -215,8 +215,10 @@ def _editor(edits: Sequence[Edit]):
                         self.done.append(edit)
                         behind.append(statement)
                 elif edit.kind == "behind" and edit.line in self.lines(original_node):
-                    self.done.append(edit)
-                    behind.append(cst.SimpleStatementLine(cst.parse_module(edit.new).body[0].body))
+                    statement = cst.parse_statement(edit.new)
+                    if isinstance(statement, cst.SimpleStatementLine):
+                        self.done.append(edit)
+                        behind.append(statement)
             return cst.FlattenSentinel([updated_node, *behind]) if behind else updated_node
 
     def _given(call: cst.Call, edit: Edit) -> cst.Call | None:

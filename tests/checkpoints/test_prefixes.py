@@ -165,6 +165,21 @@ def test_what_order_alone_would_pair_is_refused_with_a_map_to_edit(nets, state, 
         convert_checkpoint(source, target, by_order=True, force=True)
 
 
+def test_what_order_alone_would_pair_is_refused_wherever_it_lies_in_the_file(nets, state, tmp_path):
+    source, target = tmp_path / "a.pth", tmp_path / "b.pth"
+    renamed = {"blocks.0.attn.q": "x", "blocks.1.attn.v": "y"}
+    heads = {name: name.rpartition(".")[0] for name in state}
+    moved = {n: v for n, v in state.items() if heads[n] in renamed}
+    rest = {n: v for n, v in state.items() if n not in moved}
+    torch.save({n.replace(heads[n], renamed[heads[n]]): v for n, v in moved.items()} | rest, source)
+    with pytest.raises(ModelError, match=r"E703 .*several of one shape") as error:
+        convert_checkpoint(source, target, like=f"{nets}:Net")
+    assert error.value.hint.endswith('--map FILE: {"x": "blocks.0.attn.q", "y": "blocks.1.attn.v"}')
+    convert_checkpoint(source, target, like=f"{nets}:Net", by_order=True)
+    made = torch.load(target)
+    assert all(torch.equal(made[name], value) for name, value in state.items())
+
+
 def test_modules_of_other_names_become_one_pair_of_the_map(nets, state, tmp_path):
     torch.save({name.replace("blocks", "stages"): v for name, v in state.items()}, tmp_path / "a.pth")
     with pytest.raises(ModelError, match="E703") as error:

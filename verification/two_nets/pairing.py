@@ -88,13 +88,14 @@ class Pairing:
     joins: list[Join] = field(default_factory=list)
 
 
-def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairing:
+def pair(source: Graph, target: Graph, mapping: PairMap | None = None, *, in_order: bool = False) -> Pairing:
     """Pair the layers and parameters of two graphs.
 
     Args:
         source: the source's graph, or its static part.
         target: likewise.
         mapping: what the user says; it comes before everything else.
+        in_order: whether what is left of one shape is paired in its order where both sides have as many.
 
     Raises:
         ModelError: when layers of one shape remain on both sides and nothing tells which is which, or a name
@@ -109,7 +110,7 @@ def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairin
     while any(groups):
         try:
             together = [put_together(*side) for side in zip(nets, groups, strict=True)]
-            found = _paired(together, mapping, stated)
+            found = _paired(together, mapping, stated, in_order)
         except ModelError:  # what was put together is no layer of the other side
             break
         held = {layer.path for fused in found.fused for layer in fused.parts}
@@ -117,12 +118,14 @@ def pair(source: Graph, target: Graph, mapping: PairMap | None = None) -> Pairin
         if kept == groups:
             return found
         groups = kept
-    return _paired(nets, mapping, stated)
+    return _paired(nets, mapping, stated, in_order)
 
 
-def _paired(nets: Sequence[Net], mapping: PairMap, stated: Sequence[Stated]) -> Pairing:
+def _paired(nets: Sequence[Net], mapping: PairMap, stated: Sequence[Stated], in_order: bool) -> Pairing:
     search = _Search(nets[0], nets[1], mapping, stated)
     search.run()
+    if in_order:
+        search.pair_in_order()
     search.refuse_ambiguity()
     return search.result()
 
@@ -194,6 +197,18 @@ class _Search:
             other = theirs.get(plain_name(path))
             if other in self.free[1] and self.free[1][other].signature == layer.signature:
                 self._join(path, other, "name")
+
+    def pair_in_order(self) -> None:
+        """Pair what is left of one shape in its order, where both sides have as many."""
+        groups: list[dict[object, list[str]]] = [{}, {}]
+        for side, found in zip(self.free, groups, strict=True):
+            for path, layer in side.items():
+                found.setdefault(layer.signature, []).append(path)
+        for signature, mine in groups[0].items():
+            theirs = groups[1].get(signature, [])
+            if len(mine) == len(theirs):
+                for source, target in zip(mine, theirs, strict=True):
+                    self._join(source, target, "order")
 
     def _by_prefix(self) -> None:
         """The same path behind a part that one net has more: all layers of a net, or none."""

@@ -116,7 +116,8 @@ def map_like(
     given |= laid
     tied = _tied(given, net)
     given = {name: data for name, data in given.items() if name not in tied}
-    pairing = pair(_graph_of(given), net, None if pairs is None else replace(pairs, fused=()))
+    stated = None if pairs is None else replace(pairs, fused=())
+    pairing = pair(_graph_of(given), net, stated, in_order=True)
     found = [p for p in pairing.parameters.values() if not p.fits]
     problems = [
         f"  `{p.source}`: {list(p.shape)} against {list(p.target_shape)} of `{p.target}`" for p in found
