@@ -20,8 +20,11 @@ Shapes = Mapping[str, "tuple[int, ...] | None"]
 _WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module"}
 """Modules that torch puts around another one at any depth, and that compute nothing themselves."""
 
-_DEEPEST, _LONGEST = 24, 1024
+_DEEPEST, _LONGEST = 16, 1024
 """Parts and characters of a name that is aligned; a name of a stranger's may be as long as its file."""
+
+_MOST_RULES = 64
+"""Rules that are weighed against each other, the largest; people's files have a handful."""
 
 
 @dataclass(slots=True)
@@ -95,10 +98,14 @@ class _Table:
             bare.setdefault(_without_wrappers(found), []).append(name)
         self.exact = {key: held[0] for key, held in exact.items() if len({*map(universal_name, held)}) == 1}
         self.bare = {key: held[0] for key, held in bare.items() if len(held) == 1}
+        self.wrapped = len(bare) < len(exact) or any(key not in exact for key in bare)
 
     def find(self, parts: Parts) -> str | None:
         """The one name of these parts, torch's wrappers apart."""
-        return self.exact.get(parts) or self.bare.get(_without_wrappers(parts))
+        found = self.exact.get(parts)
+        if found is not None or (not self.wrapped and _WRAPPERS.isdisjoint(parts)):
+            return found
+        return self.bare.get(_without_wrappers(parts))
 
 
 def align(mine: Shapes, theirs: Shapes, *, insert: bool = False) -> Alignment:
@@ -233,6 +240,8 @@ def _rules(mine: _Table, theirs: _Table, *, insert: bool) -> list[_Rule]:
             if name not in rule.pairs:
                 rule.pairs[name] = other
                 rule.front &= front
+    if not found:
+        return []
     having: dict[Parts, int] = dict.fromkeys(found, 0)
     for parts in mine.names.values():
         held = {parts[i:j] for i in range(len(parts) - 1) for j in range(i + 1, len(parts))}
@@ -304,8 +313,11 @@ def _chosen(rules: list[_Rule]) -> tuple[list[_Rule], list[str]]:
     same = rules[0]
     left: list[_Rule] = []
     for rule in sorted(rules, key=lambda r: (-len(r.pairs), -len(r.part))):
+        if len(left) > _MOST_RULES:
+            break
         if rule.pairs and not any(k.pairs == rule.pairs for k in left):
             left.append(rule)
+    left += [same] if same.pairs and same not in left else []
     left = [r for r in left if not any(k.contradicts(r) and k.beats(r) for k in left if k is not r)]
     rivals = [r for r in left if any(r.contradicts(k) for k in left if k is not r)]
     kept = [r for r in left if r not in rivals or r is same]

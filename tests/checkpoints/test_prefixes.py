@@ -1,6 +1,7 @@
 """Names of which one side has more parts than the other are paired by name; by order where asked."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -215,3 +216,12 @@ def test_a_part_has_to_explain_most_of_the_names_that_have_it(mine, theirs, want
     assert bool(found.rivals) is (wanted is None)
     moved = {name: new for name, new in found.names.items() if name != new}
     assert moved == (wanted or {})
+
+
+def test_names_that_many_parts_could_be_left_out_of_are_aligned_at_once():
+    many = {".".join([f"p{i}", *[f"x{i}"] * 3, "model", "layer", "weight"]): (8,) for i in range(5000)}
+    deep = {".".join([*["a", "b"] * 7, str(i), "w"]): (8,) for i in range(5000)}
+    for given in (many, deep):
+        began = time.process_time()
+        align(given, {"model.layer.weight": (8,), "model.layer.bias": (8,)}, insert=True)
+        assert time.process_time() - began < 15  # 2 seconds alone; 80 where all rules are compared
