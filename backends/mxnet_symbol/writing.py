@@ -9,6 +9,7 @@ from pathlib import Path
 from ...ir import BackendError, Graph, Input, Parameter, TensorData
 from ...passes.base import Pass
 from ...passes.dequantise import Dequantise
+from ..expand_functions import ExpandFunctions
 from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lower
@@ -20,6 +21,7 @@ from .symbol import VERSION, Node, SymbolBuilder
 
 LOWERING: tuple[Pass, ...] = (
     Dequantise(),  # MXNet's quantised layers are others than ONNX's
+    ExpandFunctions("mxnet_symbol", lambda _graph, node: node.qualified_name in TABLE),
     Legalise(
         "mxnet_symbol",
         lambda _graph, node: node.qualified_name in TABLE,

@@ -102,7 +102,9 @@ def lower(
         key = root if module is None else graph.modules.add_call(module, root)
         builder = Builder(graph, call=key, location=node.name)
         before = graph._next
-        call = Call(builder, node, operands, [names[i] for i, _ in node.inputs])
+        call = Call(
+            builder, node, operands, ["" if i in variables.idle else names[i] for i, _ in node.inputs]
+        )
         if is_control_flow(node):
             outputs = unrolled(builder, node, operands, _lowered)
         else:
@@ -116,7 +118,7 @@ def lower(
         return list(outputs)
 
     for node in symbol.operators():
-        if node.index in states:
+        if node.index in states or node.index in variables.idle:
             values[node.index] = [None]
         elif refused is None:
             values[node.index] = read(node)
@@ -155,7 +157,7 @@ def _operand(
     reference: tuple[int, int],
 ) -> Value | None:
     index, output = reference
-    if index in variables.labels:
+    if index in variables.labels or index in variables.idle:
         return None
     if output >= len(values[index]):
         raise ModelError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,6 +70,8 @@ class Variables:
     parameters: dict[int, SymbolNode] = field(default_factory=dict)
     labels: dict[int, SymbolNode] = field(default_factory=dict)
     auxiliary: set[int] = field(default_factory=set)
+    idle: set[int] = field(default_factory=set)
+    """Operators that lead from labels to labels: a Reshape of one, say."""
 
     def are_single(self, stored: Stored) -> bool:
         """Whether the parameters are of float32: a symbol without any computes in what it is given."""
@@ -84,15 +86,16 @@ class Variables:
 def classify(symbol: Symbol, stored: Stored, given: Collection[str] = ()) -> Variables:
     """Tell inputs, parameters and labels apart.
 
-    What only loss heads use, as their label, is a label. What is stored or sits in a layer's parameter slot
-    is a parameter, unless an input of that name is given. Everything else is an input.
+    What only loss heads use, as their label, is a label, also behind operators on labels. What is stored or
+    sits in a layer's parameter slot is a parameter, unless an input of that name is given. Everything else
+    is an input.
     """
     uses: dict[int, list[tuple[SymbolNode, int]]] = {n.index: [] for n in symbol.nodes}
     for node in symbol.operators():
         for slot, (source, _) in enumerate(node.inputs):
             uses[source].append((node, slot))
     returned = {index for index, _ in symbol.heads}
-    found = Variables()
+    found = Variables(idle=_idle(symbol, stored, given, uses))
     for node in (n for n in symbol.nodes if n.is_variable):
         roles = [slot_names(user.op, user.attributes)[slot : slot + 1] for user, slot in uses[node.index]]
         in_parameter_slot = any(
@@ -101,7 +104,7 @@ def classify(symbol: Symbol, stored: Stored, given: Collection[str] = ()) -> Var
         auxiliary = any(set(role) & AUXILIARY_SLOTS for role in roles)
         if auxiliary:
             found.auxiliary.add(node.index)
-        labelled = [is_label(user.op, user.attributes, slot) for user, slot in uses[node.index]]
+        labelled = [_leads_to_label(user, slot, found.idle) for user, slot in uses[node.index]]
         if labelled and all(labelled) and node.index not in returned:
             found.labels[node.index] = node
         elif node.name not in given and (
@@ -112,6 +115,36 @@ def classify(symbol: Symbol, stored: Stored, given: Collection[str] = ()) -> Var
             found.parameters[node.index] = node
         else:
             found.inputs[node.index] = node
+    return found
+
+
+def _leads_to_label(user: SymbolNode, slot: int, idle: Collection[int]) -> bool:
+    return user.index in idle or is_label(user.op, user.attributes, slot)
+
+
+def _idle(
+    symbol: Symbol,
+    stored: Stored,
+    given: Collection[str],
+    uses: Mapping[int, Sequence[tuple[SymbolNode, int]]],
+) -> set[int]:
+    """Return the operators that read no input and no parameter, and that only labels are made of."""
+    known = {
+        n.index
+        for n in symbol.nodes
+        if n.is_variable and (n.name in given or stored.find(n.name, auxiliary=False) is not None)
+    }
+    free = {n.index for n in symbol.nodes if n.is_variable} - known
+    for node in symbol.operators():
+        if node.inputs and all(source in free for source, _ in node.inputs):
+            free.add(node.index)
+    returned = {index for index, _ in symbol.heads}
+    found: set[int] = set()
+    for node in reversed(symbol.operators()):
+        users = uses[node.index]
+        is_free = node.index in free and node.index not in returned
+        if is_free and users and all(_leads_to_label(user, slot, found) for user, slot in users):
+            found.add(node.index)
     return found
 
 

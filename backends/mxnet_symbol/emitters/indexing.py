@@ -114,6 +114,22 @@ def gather_nd(e: View) -> Reference:
     return e.node("gather_nd", [e.input(), turned])
 
 
+@TABLE.op("OneHot")
+def one_hot(e: View) -> Reference:
+    """Emit one_hot, whose classes are on the last axis; indices below 0 count from the end."""
+    depth, values = e.constant(1), e.constant(2)
+    if depth is None or values is None:
+        raise e.refused("expected a number of classes and two values that are constants")
+    count, rank = int(depth.ravel()[0]), len(e.shape()) + 1
+    axis = e.operator.int("axis") % rank
+    below = e.node("_mul_scalar", [e.node("_lesser_scalar", [e.input()], scalar=0.0)], scalar=float(count))
+    at = e.node("elemwise_add", [e.input(), below])
+    off, on = (float(value) for value in values.ravel())
+    found = e.node("one_hot", [at], depth=count, on_value=on, off_value=off, dtype=str(values.dtype))
+    order = [*range(axis), rank - 1, *range(axis, rank - 1)]
+    return found if axis == rank - 1 else e.node("transpose", [found], axes=order)
+
+
 @TABLE.op("TopK")
 def top_k(e: View) -> list[Reference]:
     """Emit topk; it sorts stably, as ONNX does, only where it sorts more than an eighth of all."""

@@ -83,7 +83,7 @@ def binary(e: View) -> Reference:
     """Emit MXNet's operator for a number, for equal shapes, or for broadcasting: there are three."""
     equal, broadcast, last, first = _BINARY[e.operator.op_type]
     if e.operator.op_type == "Mod" and e.operator.int("fmod"):
-        raise e.refused("expected a Mod of the divisor's sign")
+        return _remainder(e)
     if len(e.operands) == 1:
         return e.input()
     if len(e.operands) > 2:
@@ -99,6 +99,40 @@ def binary(e: View) -> Reference:
     if e.operator.op_type == "Mul" and e.value(0) == e.value(1):
         return e.node("square", [e.input()])
     return e.node(equal if same else broadcast, e.inputs())
+
+
+def _remainder(e: View) -> Reference:
+    """Emit a remainder of the dividend's sign, and NaN for a divisor of 0.
+
+    MXNet's own has the divisor's sign, and 0; of both without their signs it is exact.
+    """
+    x, number = e.input(), _number(e, 1)
+    unsigned = e.node("abs", [x])
+    if number:
+        return e.node(
+            "elemwise_mul", [e.node("_mod_scalar", [unsigned], scalar=abs(number)), e.node("sign", [x])]
+        )
+    y = e.input(1)
+    whole = e.node("broadcast_mod", [unsigned, e.node("abs", [y])])
+    found = e.node("broadcast_mul", [whole, e.node("sign", [x])])
+    undefined = e.node("elemwise_div", [e.node("zeros_like", [y]), y])  # 0, or 0 / 0
+    return e.node("broadcast_add", [found, undefined])
+
+
+@TABLE.op("IsNaN")
+def is_nan(e: View) -> Reference:
+    """Emit a comparison with itself."""
+    return e.node("_not_equal", [e.input(), e.input()])
+
+
+@TABLE.op("IsInf")
+def is_infinite(e: View) -> Reference:
+    """Emit a comparison with infinity, of either sign or of one."""
+    above, below = e.operator.int("detect_positive"), e.operator.int("detect_negative")
+    if not above and not below:
+        return e.node("zeros_like", [e.input()])
+    source = e.node("abs", [e.input()]) if above and below else e.input()
+    return e.node("_equal_scalar", [source], scalar="inf" if above else "-inf")
 
 
 _LOGIC = ("And", "Or", "Xor")

@@ -42,3 +42,13 @@ def resize(e: View) -> Reference:
         "_contrib_BilinearResize2D", [e.input()], height=size[0], width=size[1], mode="size",
         align_corners=aligned == "align_corners",
     )  # fmt: skip
+
+
+@TABLE.op("GridSample")
+def grid_sample(e: View) -> Reference:
+    """Emit BilinearSampler, whose grid has its two numbers on axis 1 and corners for its ends."""
+    o = e.operator
+    how = o.str("mode"), o.str("padding_mode"), o.int("align_corners")
+    if how != ("linear", "zeros", 1) or len(e.shape()) != 4:
+        raise e.refused("expected bilinear samples of images with align_corners and zeros around them")
+    return e.node("BilinearSampler", [e.input(), e.node("transpose", [e.input(1)], axes=(0, 3, 1, 2))])

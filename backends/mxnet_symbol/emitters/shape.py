@@ -135,6 +135,12 @@ def expand(e: View) -> Reference:
     return e.node("broadcast_to", [e.input()], shape=[0 if s == 1 else s for s in sizes])
 
 
+@TABLE.op("Size")
+def size(e: View) -> Reference:
+    """Emit size_array; a single number has an axis in MXNet."""
+    return e.node("size_array", [e.input()])
+
+
 @TABLE.op("Shape")
 def shape(e: View) -> Reference:
     """Emit shape_array."""

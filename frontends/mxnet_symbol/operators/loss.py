@@ -10,9 +10,12 @@ TABLE = LoweringTable[Call]("MXNet")
 
 
 def _label(call: Call) -> tuple[Value | None, str | None]:
-    """The label where the graph has it (an input that others read too, a computed one), else its name."""
+    """The label where the graph has it (an input that others read too, a computed one), else its name.
+
+    A label that operators made of another has no name that is its own.
+    """
     value = call.optional(1)
-    return value, call.names[1] if value is None and len(call.names) > 1 else None
+    return value, (call.names[1] or None) if value is None and len(call.names) > 1 else None
 
 
 @TABLE.op("SoftmaxOutput")

@@ -60,7 +60,11 @@ CASES = [
     Case("Tile", X, [1, 2, 3]),
     Case("Expand", ROW, [2, 3, 4]),
     Case("Shape", X, build=_shape),
-    Case("Size", X, backends=_MS),
+    Case("Size", X),
+    *(
+        Case("OneHot", Input(np.array([[0, -1], [3, 7]])), np.int64(4), np.float32([2, 5]), axis=a)
+        for a in (-1, 1)
+    ),
     Case("Shape", X, build=_sizes_among_values, backends=_MS),
     Case("Shape", X, Input(floats(24)), build=_like, backends=_MS),
     Case("DepthToSpace", IMAGE, blocksize=2),
