@@ -52,6 +52,11 @@ PAGES: dict[str, Page] = {
         'self.old = Parameter(x, name="w"); self.new = Parameter(y, name="w")',
         "Delete the one that is not used, or give it another name.",
     ),
+    "DU105": Page(
+        "MXNet's BatchNorm has fix_gamma=True by default: gamma counts as 1, whatever is stored.",
+        'mx.sym.BatchNorm(data, name="bn0")  # and net-0000.params holds a gamma of 0.5',
+        "Give a port a gamma of ones, as `regraft rewrite` does; give fix_gamma=False where gamma is meant.",
+    ),
     "TW102": Page(
         "Two parameters are the same memory: trained and saved as one here, as two where that is lost.",
         "self.head.weight = self.embed.weight",

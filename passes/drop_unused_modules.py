@@ -54,6 +54,7 @@ class DropUnusedModules(Pass):
         "DU102": "a parameter is used by no operator",
         "DU103": "buffers are read by no operator",
         "DU104": "a parameter that is not used has the name of another one",
+        "DU105": "a normalisation counts its stored gamma as 1",
     }
     needs_dataflow: ClassVar[bool] = True
 
@@ -138,7 +139,9 @@ def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
     """Report the parameters of modules that run which no operator uses."""
     paths = graph.parameter_paths()
     named = {p.key: (paths.get(p.key) or [p.name])[0] for p in unused}
-    changes = [
+    fixed = {p.key for p in unused if is_fixed_gamma(p)}
+    changes = [_report_fixed(p, named[p.key]) for p in unused if p.key in fixed]
+    changes += [
         Change(
             "DU102",
             f"no operator uses this parameter {p.type}" + (f", made at {p.location}" if p.location else ""),
@@ -146,7 +149,7 @@ def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
             severity="warning",
         )
         for p in unused
-        if not p.is_buffer
+        if not p.is_buffer and p.key not in fixed
     ]
     buffers = [named[p.key] for p in unused if p.is_buffer]
     if buffers:
@@ -159,6 +162,21 @@ def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
             )
         )
     return changes
+
+
+def is_fixed_gamma(parameter: Parameter) -> bool:
+    """Whether MXNet's fix_gamma makes a parameter idle, which the frontend then reads as frozen."""
+    return parameter.role == "gamma" and not parameter.trainable and not parameter.is_buffer
+
+
+def _report_fixed(gamma: Parameter, path: str) -> Change:
+    """Report a gamma that counts as 1: a warning where other values are stored."""
+    data = gamma.data
+    differs = data.load is not None and bool((data.numpy() != 1).any())
+    text = "fix_gamma=True (the default): the stored gamma is not used, and counts as 1"
+    if gamma.location:
+        text = f"{text}, made at {gamma.location}"
+    return Change("DU105", text, place=path, severity="warning" if differs else "note")
 
 
 def _subtree(graph: Graph, module: Module) -> list[Module]:
