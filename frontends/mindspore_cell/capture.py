@@ -217,8 +217,17 @@ def _refusal(
         "E104",
         f"MindSpore could not {what} the model: {message}",
         place=", ".join(left) or _user_line(root, error, listing or str(error)),
-        hint="`asnumpy()` leaves the graph: use `ops`, or call it outside of the Cell" if left else "",
+        hint=_what_to_write(message, bool(left)),
     )
+
+
+def _what_to_write(message: str, left: bool) -> str:
+    """Say what to write in place of what MindSpore's compiler refuses; nothing where that is not known."""
+    if left:
+        return "`asnumpy()` leaves the graph: use `ops`, or call it outside of the Cell"
+    if "'set_data'" in message:
+        return "assign it: `self.limit = value` in place of `self.limit.set_data(value)`, or `ops.assign`"
+    return ""
 
 
 def _is_without_self(kind: type) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dis import get_instructions
 from inspect import getclosurevars
@@ -37,7 +37,7 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
     mode = mindspore.get_context("mode")
     structure = Snapshot(cells, lambda x: isinstance(x, nn.Cell), lambda x: isinstance(x, Tensor))
     names = [(p, p.name) for p in parameters]
-    tensors = {id(t): t for t in (*structure.tensors, *parameters)} if _write(cells) else {}
+    tensors = {id(t): t for t in (*structure.tensors, *parameters)} if may_write(cells) else {}
     values = [(t, np.array(t.asnumpy(), copy=True)) for t in tensors.values()]
     folder = temporary_folder()
     before = os.environ.get("MS_OM_PATH")
@@ -117,11 +117,12 @@ def _slices_without_names() -> Iterator[None]:
             kind.__getitem__ = original
 
 
-def _write(cells: Sequence[Any]) -> bool:
+def may_write(cells: Sequence[Any]) -> bool:
     """Whether user code that a run may reach names anything that writes into a tensor; construction is none.
 
     A method is reached where code that is reached has its name, whatever the class; all are by `getattr`.
     """
+    held = {name for cell in cells for name in cell._params}
     methods: dict[str, list[FunctionType]] = {}
     for kind in {base for cls in set(map(type, cells)) for base in cls.__mro__}:
         if kind is not object and not kind.__module__.startswith("mindspore."):
@@ -137,7 +138,7 @@ def _write(cells: Sequence[Any]) -> bool:
         if function.__code__ in seen or (function.__module__ or "").startswith("mindspore."):
             continue
         seen.add(function.__code__)
-        names = set(_names(function.__code__))
+        names = set(_names(function.__code__, held))
         if any(map(_WRITERS.search, names)):
             return True
         if "getattr" in names:
@@ -171,10 +172,14 @@ def _functions(held: Any) -> Iterator[FunctionType]:
 _METHODS = (MethodType, staticmethod, classmethod)
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def _names(code: CodeType, held: Container[str]) -> Iterator[str]:
+    """The names in code, and what writes without one: an index, and an attribute that holds a Parameter."""
     yield from code.co_names
-    if any(i.opname == "STORE_SUBSCR" for i in get_instructions(code)):
-        yield "setitem"
+    for instruction in get_instructions(code):
+        if instruction.opname == "STORE_SUBSCR":
+            yield "setitem"
+        elif instruction.opname == "STORE_ATTR" and instruction.argval in held:
+            yield "assign"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _names(constant, held)

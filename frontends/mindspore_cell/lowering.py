@@ -88,7 +88,7 @@ class Lowerer:
             UnsupportedError: for a form of control flow that is neither If nor Loop, or listing every
                 primitive without a lowering.
         """
-        nodes = [n for n in self.program.all_nodes() if n.op not in _STRUCTURE and n.op not in _REFUSED]
+        nodes = [n for n in self.program.all_nodes() if n.op not in {*_STRUCTURE, *_REFUSED, *_ASSIGNED}]
         TABLE.require(((n.op, self.root.place_of(n)) for n in nodes), explain=explain)
         racing = find_racing(self.program.all_nodes(), self.constants)
         self.graph.origin.unreliable += [warn_of_racing(self.root.place_of(n)) for n in racing]
@@ -155,6 +155,7 @@ class _Run:
         self.lowerer, self.nodes, self.output, self.values = lowerer, nodes, output, values
         self.attribution, self.builder, self.function = attribution, builder, function
         self._fills: dict[tuple[str, int | None], Value] = {}
+        self._states: dict[str, int] = {}  # parameter that is assigned -> its key
 
     def run(self) -> Any:
         """Run all nodes; returns the result."""
@@ -219,6 +220,8 @@ class _Run:
         operands = [self.read(i) for i in node.inputs]
         if node.op in _TUPLES and not any(isinstance(o, (Again, Mixed)) for o in operands):
             return tuple(operands)
+        if node.op in _ASSIGNED:
+            return self._assign(node, operands)
         if node.op in ("raise", "ListAppend"):
             raise _refused(node.op, self.place_of(node))
         if any(isinstance(o, (Again, Mixed)) or is_callable(o) for o in operands):
@@ -242,6 +245,29 @@ class _Run:
                 reads=lowerer.reads.get(node.name, ()),
             )
             return call.finish(lower(call, TABLE))
+
+    def _assign(self, node: Node, operands: Sequence[Any]) -> Value:
+        """Give a parameter another value: later reads have it, and so does the next run."""
+        held, graph = operands[0], self.lowerer.graph
+        if self.builder.graph is not graph or not isinstance(held, Value) or self.function:
+            raise UnsupportedError(
+                "E203",
+                f"expected no `{node.op}` in a branch, a loop or a function of its own",
+                place=self.place_of(node),
+                hint="compute the new value with `ops.select`, and assign it once in `construct`",
+            )
+        name = node.inputs[0]
+        key = self._states.setdefault(name, held.node)
+        number = self._number(node)
+        with self.builder.inside(self.lowerer.call_keys[number], self.place_of(node)):
+            call = Call(node, operands[:2], self.builder, cell=None, place=self.place_of(node), users=[0, 0])
+            new = call.operand(1, graph.known_type(held).dtype)
+            combined = _ASSIGNED[node.op]
+            new = call.op(combined, held, new) if combined else new
+            if graph.known_type(new).shape != graph.known_type(held).shape:
+                new = call.op("Expand", new, call.op("Shape", held))
+        graph.updates[key] = self.values[name] = new
+        return new
 
     def _tell(self, node: Node, telling: Telling) -> None:
         """Note what is told where it is."""
@@ -338,6 +364,9 @@ def _is_users(cell: object) -> bool:
     """Whether a Cell is none of MindSpore's own."""
     return type(cell).__module__.partition(".")[0] != "mindspore"
 
+
+_ASSIGNED = {"Assign": "", "AssignAdd": "Add", "AssignSub": "Sub"}
+"""Primitive that gives a parameter a value -> how that is made of the parameter's own and the operand."""
 
 _REFUSED = {
     "raise": (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...frontends.mindspore_cell.live_state import may_write
 from ...frontends.mindspore_cell.tree import data_of, walk
 from ...ir import Graph, ModelError, Operator
 from ..compare import kind_of
@@ -79,6 +80,7 @@ class MindSporeRunner:
         cells: every Cell that may run, also those that no Cell has registered.
         parameters: name -> Parameter, each once; None for the names that they bear.
         arrange: makes the Cell's arguments of its tensors in order, where it takes nested ones.
+        writes: whether a run may write into Parameters, which are put back behind it.
 
     Attributes:
         settings: what the training step, else the first recorded run, came by that acts in training only.
@@ -93,11 +95,12 @@ class MindSporeRunner:
         cells: Sequence[Any] = (),
         parameters: dict[str, Any] | None = None,
         arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None,
+        writes: bool = False,
     ) -> None:
         import mindspore
 
         self._net, self._paths, self._outputs, self._imported = net, paths, list(outputs), imported
-        self._arrange = arrange
+        self._arrange, self._writes = arrange, writes
         self._cells = list(cells) or [cell for _, cell in cells_of(net)]
         self._parameters = parameters or {p.name: p for p in parameters_of(self._cells)}
         self._arguments: dict[str, tuple[Any, Any]] = {}
@@ -121,7 +124,10 @@ class MindSporeRunner:
         outputs = [n for n, _ in graph.outputs]
         cells = list(tree.cells.values())
         arrange = graph.origin.arrange
-        return MindSporeRunner(net, paths, outputs, cells=cells, parameters=named, arrange=arrange)
+        writes = may_write(cells)
+        return MindSporeRunner(
+            net, paths, outputs, cells=cells, parameters=named, arrange=arrange, writes=writes
+        )
 
     @staticmethod
     def of_folder(folder: Path) -> MindSporeRunner:
@@ -152,7 +158,7 @@ class MindSporeRunner:
             self._store = ValueStore()
             noting = settings.recording(training=False)
         recorder = self._recorder(records, given) if calls else None
-        with evaluating(self._cells), intercept_calls(recorder), noting:
+        with evaluating(self._cells), intercept_calls(recorder), noting, self._unwritten():
             try:
                 # reading a result waits for it, and so brings out errors of MindSpore's asynchronous kernels
                 arrays = [array_of(found) for found in flatten_results(self._net(*self._bind(inputs)))]
@@ -164,6 +170,17 @@ class MindSporeRunner:
             self._outputs if len(self._outputs) == len(arrays) else [f"output{i}" for i in range(len(arrays))]
         )
         return Run(list(zip(names, arrays, strict=True)), records, self._store)
+
+    @contextmanager
+    def _unwritten(self) -> Iterator[None]:
+        """Put back what a run writes into the Parameters: each run starts from the same state."""
+        kept = [(p, array_of(p)) for p in self._parameters.values()] if self._writes else []
+        try:
+            yield
+        finally:
+            for parameter, value in kept:
+                if not np.array_equal(array_of(parameter), value, equal_nan=value.dtype.kind == "f"):
+                    set_value(parameter, value)
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> list[Any]:
         """Return arguments in the order of `construct`, by name where it has parameters of their names."""
