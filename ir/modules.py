@@ -29,6 +29,7 @@ class Module:
         parameters: attribute name -> key of the parameter node in the root graph.
         location: where it was registered, e.g. ``net.py:12``; empty when not known.
         arguments: what the source's constructor was given, as far as the frontend knows it.
+        namesake: whether its class is not the framework's layer of that name, but another that is called so.
     """
 
     key: int
@@ -38,6 +39,7 @@ class Module:
     parameters: dict[str, int] = field(default_factory=dict[str, int])
     location: str = ""
     arguments: dict[str, object] = field(default_factory=dict[str, object])
+    namesake: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,19 @@ class ModuleTree:
         container: str | None = None,
         location: str = "",
         arguments: dict[str, object] | None = None,
+        namesake: bool = False,
     ) -> int:
         """Add a module, registered as `name` in `parent` (the root has none); returns its key."""
         assert container is None or container in CONTAINERS, container
         key = self._next_module
         self._next_module += 1
         self._modules[key] = Module(
-            key, class_name, container, location=location, arguments=dict(arguments or {})
+            key,
+            class_name,
+            container,
+            location=location,
+            arguments=dict(arguments or {}),
+            namesake=namesake,
         )
         if parent is not None:
             self.register(parent, name, key)

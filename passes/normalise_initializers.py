@@ -111,7 +111,7 @@ def _find_law(
     for module, role in holders:
         siblings = {name: graph.parameter(key) for name, key in module.parameters.items()}
         shape = shape_that_tells(parameter, siblings, role)
-        law = default_law(rows, module.class_name, role, shape)
+        law = None if module.namesake else default_law(rows, module.class_name, role, shape)
         if law is not None:
             return (module.class_name, role), law
     role = parameter.role or parameter.declared

@@ -101,11 +101,12 @@ class _Parser:
                 line.end()
                 continue
             class_name = line.take_kind("word")
+            namesake = line.accept("namesake")
             container = None
             if line.accept("["):
                 container = line.take(*sorted(CONTAINERS))
                 line.take("]")
-            key = tree.add(class_name, container=container)
+            key = tree.add(class_name, container=container, namesake=namesake)
             by_path[path] = key
             if path:
                 registrations.append((path, key, line))

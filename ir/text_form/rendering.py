@@ -96,6 +96,8 @@ class _Renderer:
     def _module_line(self, path: str, module: Module, calls: dict[int, list[ModuleCall]]) -> str:
         tree = self.graph.modules
         text = f"module {quote(path)} {module.class_name}"
+        if module.namesake:
+            text += " namesake"
         if module.container:
             text += f" [{module.container}]"
         if module.parameters:

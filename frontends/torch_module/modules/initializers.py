@@ -62,12 +62,29 @@ def _values(tensor: Tensor) -> np.ndarray | None:
 
 def _rule_of(module: Module) -> Rule | None:
     """The rule of a layer of torch's own, or of a subclass that initialises as it does."""
-    cls = type(module)
-    while cls.__module__ != "builtins" and not cls.__module__.startswith("torch.nn.modules"):
-        if "__init__" in vars(cls) or "reset_parameters" in vars(cls):
-            return None  # a subclass that may initialise differently
-        cls = cls.__mro__[1]
-    return RULES.get(cls.__name__)
+    found = _home_class(module, "__init__")
+    return None if found is None else RULES.get(found.__name__)
+
+
+def is_torchs(module: Module) -> bool:
+    """Whether a layer is torch's own, or of a subclass that keeps how it resets its parameters."""
+    found = _home_class(module)
+    return found is not None and found.__name__ in RULES
+
+
+def _home_class(module: Module, *others: str) -> type | None:
+    """Torch's own class that a module's class derives from; None where one resets its parameters."""
+    for cls in type(module).__mro__:
+        if is_home(cls.__module__):
+            return cls
+        if any(name in vars(cls) for name in ("reset_parameters", "_reset_parameters", *others)):
+            return None
+    return None
+
+
+def is_home(name: str) -> bool:
+    """Whether a Python module holds torch's own layers."""
+    return name.partition(".")[0] == "torch" and name.startswith("torch.nn.modules")
 
 
 def _uniform(bound: float) -> Initializer:

@@ -10,7 +10,7 @@ from ..export.module_stacks import normalised_stack
 from ..export.tensors import array_of, as_real
 from ..given_values import place_of
 from ..symbols import dtype_of
-from .initializers import initial_laws
+from .initializers import RULES, initial_laws, is_home, is_torchs
 from .lazy import uninitialised_error
 from .plain_tensors import require_plain
 
@@ -71,6 +71,7 @@ def tree_of_module(graph: Graph, root: Module) -> Tree:
             name,
             container=_container(module),
             arguments=_constructor_arguments(module),
+            namesake=type(module).__name__ in RULES and not is_torchs(module),
         )
         tree.modules[id(module)] = key
         _add_parameters(tree, module, key, path, laws)
@@ -89,10 +90,13 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
     """
     tree = Tree(graph)
     classes: dict[str, str] = {}
+    others: set[str] = set()  # paths of modules that are only called as a layer of torch's
     for node in program.graph.nodes:
         stack = node.meta.get("nn_module_stack") or {}
         for key, (_, class_name) in zip(normalised_stack(stack), stack.values(), strict=False):
-            classes.setdefault(key.partition("@")[0], str(class_name).rpartition(".")[2])
+            home, _, name = str(class_name).rpartition(".")
+            if classes.setdefault(key.partition("@")[0], name) in RULES and home and not is_home(home):
+                others.add(key.partition("@")[0])
     keys = {"": graph.modules.add(classes.get("", "Module"))}
 
     def module_at(path: str) -> int:
@@ -102,7 +106,9 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
             container = {"Sequential": "sequential", "ModuleList": "list", "ModuleDict": "dict"}.get(
                 class_name
             )
-            keys[path] = graph.modules.add(class_name, module_at(parent), name, container=container)
+            keys[path] = graph.modules.add(
+                class_name, module_at(parent), name, container=container, namesake=path in others
+            )
         return keys[path]
 
     signature = program.graph_signature
