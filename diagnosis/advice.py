@@ -10,6 +10,7 @@ from dataclasses import replace
 from ..frontends.class_source import class_source, is_library_class
 from ..frontends.mindspore_cell.registration import registrations
 from ..passes import Change
+from .prefixes import prefix_left_out
 from .subject import Subject, assigned_at
 
 
@@ -54,6 +55,9 @@ def _of_names(subject: Subject, change: Change) -> str:
         return repair
     path, _, name = change.modules[-1].rpartition(".")
     owner = dict(subject.parts()).get(path)
+    left_out = prefix_left_out(owner)
+    if left_out is not None:
+        return f"auto_prefix=True at {left_out[0]}:{left_out[1].lineno}, or {repair}"
     called = f"self.{path}" if path else _owner(subject)
     how = registrations(owner).get(name) if owner is not None else None
     if isinstance(owner, nn.SequentialCell):

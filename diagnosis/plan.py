@@ -10,6 +10,7 @@ from ..editing import Edit
 from ..frontends.mindspore_cell.registration import registrations
 from ..passes import Change
 from .findings.plain_list import CONTAINERS
+from .prefixes import prefix_left_out
 from .subject import Subject
 
 
@@ -36,6 +37,12 @@ def _registrations(subject: Subject, change: Change, never: set[str]) -> Iterato
     parts = dict(subject.parts())
     for module in change.modules:
         path, _, name = module.rpartition(".")
+        left_out = prefix_left_out(parts.get(path)) if change.code in ("RP101", "DU104") else None
+        if left_out is not None and subject.file is not None and left_out[0] == subject.file.name:
+            call = left_out[1]
+            span = (call.lineno, call.col_offset, call.end_lineno or 0, call.end_col_offset or 0)
+            yield Edit("argument", call.lineno, "auto_prefix", "True", span, 0)
+            continue
         how = registrations(parts.get(path)).get(name)
         own = how is not None and subject.file is not None and Path(how.file) == subject.file.resolve()
         if how is not None and own and how.method == "insert_child_to_cell":

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...frontends.class_source import is_library_class
 from ...passes import Change
+from ..prefixes import prefix_left_out
 from ..subject import Subject, class_place, resolve_name
 
 CODES = {
@@ -48,11 +49,12 @@ def _of_classes(subject: Subject) -> Iterator[Change]:
         own = {id(p): f"{path}.{name}".lstrip(".") for name, p in part.parameters_and_names()}
         named = next((p for _, p in part.parameters_and_names() if p.name != own[id(p)]), None)
         if named is not None:
+            found = prefix_left_out(part)
             yield _change(
                 "PT120",
                 f"`{cls.__name__}` has auto_prefix=False: its Parameter `{own[id(named)]}` is named "
                 f"`{named.name}`; torch's names are paths",
-                class_place(cls),
+                class_place(cls) if found is None else f"{found[0]}:{found[1].lineno}",
                 "`super().__init__()` without it",
             )
 

@@ -1,0 +1,28 @@
+"""Where a Cell's class leaves its parts' paths out of the names of their Parameters: auto_prefix=False."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ..frontends.class_source import class_source
+
+
+def prefix_left_out(part: Any) -> tuple[str, ast.Call] | None:
+    """(file, call) of the constructor that a Cell's class gives auto_prefix=False; None where it does not.
+
+    Args:
+        part: the Cell, or None.
+    """
+    if getattr(part, "_auto_prefix", True):
+        return None
+    for cls in type(part).__mro__:
+        source = None if cls is object else class_source(cls)
+        for node in () if source is None else ast.walk(source.tree):
+            if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") != "__init__":
+                continue
+            named = [k.value for k in node.keywords if k.arg == "auto_prefix"]
+            given = [*named, *node.args][:1]
+            if source and given and isinstance(given[0], ast.Constant) and given[0].value is False:
+                return source.file, node
+    return None
