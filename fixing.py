@@ -15,11 +15,12 @@ from .diagnosis import Subject, plan_edits
 from .editing import apply_edits
 from .frontends import Inputs, LoadOptions, read, read_tree, resolve
 from .guarding import guarded
-from .ir import ModelError, UsageError
-from .likeness import differences, edits_of
+from .ir import Graph, ModelError, RegraftError, UsageError
+from .likeness import OTHERWISE, differences, edits_of
 from .passes.base import Change
 from .verification import Report
 from .verification import verify as compare
+from .verification.runners.select_runner import can_train
 
 __all__ = ["Fixed", "fix"]
 
@@ -70,12 +71,17 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     text, done = apply_edits(source, plan_edits(subject, worst))
     reference = None if like is None else read(like, inputs, options)
     unlike: list[Change] = []
+    liked: Report | None = None
     if reference is not None:
         with _beside(path, text) as copy:
-            report = compare(reference, read(f"{copy}:{name}", inputs, options), None, own=True, copy=True)
-        edits, imports = edits_of(report, copy)
-        text, more = apply_edits(text, edits, imports)
-        unlike, done = differences(report, copy, path), [*done, *more]
+            before_like = _compared(reference, read(f"{copy}:{name}", inputs, options))
+            unlike = differences(before_like, copy, path)
+            edits, imports = edits_of(before_like, copy)
+        edited, more = apply_edits(text, edits, imports)
+        if more:
+            liked = _improved(reference, (path, name), edited, before_like, unlike, (inputs, options))
+        if liked is not None:
+            text, done = edited, [*done, *more]
     if not done:
         return Fixed(path, left=[*worst, *unlike])
     compile(text, str(path), "exec")
@@ -84,10 +90,11 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
         solved = _solved(worst, after)
         proof = [_names(after, path)]
         if reference is not None:
-            report = compare(reference, read(f"{copy}:{name}", inputs, options), None, own=True, copy=True)
-            proof.append(_as_reference(report, str(like)))
-            remaining = {(c.code, c.modules) for c in differences(report, copy, path)}
+            report = liked or _compared(reference, read(f"{copy}:{name}", inputs, options))
+            proof.append(_as_reference(report, str(like), whole=liked is None))
+            remaining = {(c.code, c.modules): c for c in differences(report, copy, path)}
             solved += [c for c in unlike if (c.code, c.modules) not in remaining]
+            unlike += [c for key, c in remaining.items() if key not in {(u.code, u.modules) for u in unlike}]
         else:
             proof += _outputs(model, f"{copy}:{name}", inputs, options, solved)
     worst += unlike
@@ -159,14 +166,65 @@ def _outputs(old: str, new: str, inputs: Inputs, options: LoadOptions, solved: S
     return [f"outputs: unchanged, {report.summary()}"]
 
 
-def _as_reference(report: Report, like: str) -> str:
+def _compared(reference: Graph, graph: Graph) -> Report:
+    """A comparison with a reference, of a training step too where both can make one."""
+    if can_train(reference) and can_train(graph):
+        try:
+            return compare(reference, graph, None, own=True, copy=True, train=True)
+        except ModelError:  # one that draws random numbers, or has no batch: its outputs are compared
+            pass
+    return compare(reference, graph, None, own=True, copy=True)
+
+
+def _improved(
+    reference: Graph,
+    model: tuple[Path, str],
+    text: bytes,
+    before: Report,
+    unlike: Sequence[Change],
+    given: tuple[Inputs, LoadOptions],
+) -> Report | None:
+    """The comparison of an edited file with a reference; None where the edits make nothing better.
+
+    Args:
+        reference: what the file is to be like.
+        model: the file and the model in it.
+        text: the edited file.
+        before: the comparison of the file without those edits.
+        unlike: what it found.
+        given: the inputs, and how models are loaded.
+    """
+    path, name = model
+    with _beside(path, text) as copy:
+        try:
+            compile(text, str(path), "exec")
+            after = _compared(reference, read(f"{copy}:{name}", *given))
+        except (RegraftError, SyntaxError):
+            return None
+        known, left = (
+            {(c.code, c.modules) for c in found if c.code != OTHERWISE}
+            for found in (unlike, differences(after, copy, path))
+        )
+    agreed = (all(row.passed for row in r.outputs) for r in (before, after))
+    worse = next(agreed) and not next(agreed)
+    return None if worse or not (after.passed or left < known) else after
+
+
+def _as_reference(report: Report, like: str, *, whole: bool) -> str:
     """What is proved of the outputs, with a reference.
+
+    Args:
+        report: the comparison.
+        like: the reference.
+        whole: whether nothing was edited to be like it, so that all of the edit is to compute what it does.
 
     Raises:
         ModelError: when they are not the reference's.
     """
     if not report.passed:
-        raise _refused(f"`{like}` computes", report)
+        if whole:
+            raise _refused(f"`{like}` computes", report)
+        return f"outputs: not yet those of {like}, {report.summary()}"
     return f"outputs: those of {like}, {report.summary()}"
 
 

@@ -12,6 +12,9 @@ from .editing import Edit
 from .passes.base import Change
 from .verification import Report
 
+OTHERWISE = "LK104"
+"""Code of the finding of a difference that is in no setting, law or frozen parameter."""
+
 
 def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, str]]]:
     """The edits that give the layers of a file the settings of the reference, and what these import.
@@ -39,11 +42,16 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
         span = (made.line, made.column, made.end_line, made.end_column)
         edits.append(Edit("after" if draw.after else "draw", made.line, new=draw.remedy, span=span))
         imports |= dict.fromkeys(_imported(draw.remedy))
+    freeze = None if report.nets is None else report.nets.freeze
+    if freeze is not None and Path(freeze.file) == copy:
+        edits.append(Edit("freeze", freeze.line, new=freeze.statement))
     return edits, list(imports)
 
 
 def differences(report: Report, copy: Path, file: Path) -> list[Change]:
-    """What differs from the reference in settings and initial distributions, as findings about the file.
+    """What differs from the reference, as findings about the file.
+
+    What is in no setting, law or frozen parameter is one finding, of what `verify` says of it.
 
     Args:
         report: of a comparison whose target is a copy of the file.
@@ -53,23 +61,62 @@ def differences(report: Report, copy: Path, file: Path) -> list[Change]:
     nets = report.nets
     if nets is None:
         return []
-    found = [
-        unlike(str(row), row.target, place=row.place, advice=row.write)
-        for row in [*nets.settings, *nets.biases]
-        if not row.structure
-    ]
+    settings = [row for row in [*nets.settings, *nets.biases] if not row.structure]
+    found = [unlike(str(row), row.target, place=row.place, advice=row.write) for row in settings]
     found += [
         unlike(
             f"{row.source_law or 'unknown'} against {row.target_law or 'unknown'}",
             row.layer,
             place=row.place,
             advice=row.remedy,
-            law=True,
+            code="LK102",
         )
         for row in nets.laws
         if row.passed is False
     ]
-    return [replace(change, place=change.place.replace(copy.name, file.name)) for change in found]
+    layers: dict[tuple[str, str, bool], list[str]] = {}
+    for row in nets.frozen:
+        layer, _, name = row.target.rpartition(".")
+        layers.setdefault((layer, row.place, row.in_source), []).append(name)
+    for (layer, place, in_source), names in layers.items():
+        what = f"requires_grad {not in_source} against {in_source}: {', '.join(names)}"
+        found.append(
+            unlike(
+                what,
+                layer,
+                place=place,
+                advice=f"requires_grad = {not in_source} for {'it' if len(names) == 1 else 'them'}",
+                code="LK103",
+            )
+        )
+    outputs = all(row.passed is not False for row in [*report.outputs, *report.modules])
+    trained = all(row.passed is not False for row in report.training)
+    told = (outputs or any(not row.training for row in settings)) and (
+        trained or bool(settings or nets.frozen)
+    )
+    if not report.passed and not (told and found):
+        found.append(_otherwise(report))
+    return [
+        replace(
+            change,
+            place=change.place.replace(copy.name, file.name),
+            message=change.message.replace(copy.name, file.name),
+            advice=change.advice.replace(copy.name, file.name),
+        )
+        for change in found
+    ]
+
+
+def _otherwise(report: Report) -> Change:
+    """A finding of what `verify` says of a difference that is in no setting."""
+    lines = [line.strip() for line in report.causes() if line.strip()]
+    writes = [line for line in lines if line.startswith(_WRITE)]
+    what = "; ".join([report.summary(), *(line for line in lines[:1] if line not in writes)])
+    advice, _, places = (writes or [""])[0].removeprefix(_WRITE).partition(" - at ")
+    return unlike(what, "", place=places, advice=advice, code=OTHERWISE)
+
+
+_WRITE = "write: "
 
 
 def _imported(text: str) -> Iterator[tuple[str, str]]:

@@ -36,10 +36,11 @@ def fix(
     """Make the smallest edit in MODEL's own file that solves what `check` finds (exit code 1: some is left).
 
     With --like, which needs --input, also what `verify` finds between REFERENCE and MODEL: padding, biases,
-    epsilon, momentum, ratios, GELU and initial laws are spelled out where its layers are constructed.
+    epsilon, momentum, ratios, GELU and initial laws are spelled out where its layers are constructed, and
+    what REFERENCE freezes is frozen. What no edit mends is left, with what is known of it.
 
     THE FILE IS RUN, before and after. It is replaced at once, its old text beside it as FILE.py.orig, only
-    when the edited one's names are unique and, with --input, its outputs are as before (or as REFERENCE's).
+    when the edited one's names are unique and, with --input, its outputs are as before (or nearer to REFERENCE's).
     """
     from .. import api
 

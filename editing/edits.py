@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import libcst as cst
 
-Kind = Literal["rename", "append", "assign", "wrap", "name", "argument", "draw", "after", "behind"]
+Kind = Literal["rename", "append", "assign", "wrap", "name", "argument", "draw", "after", "behind", "freeze"]
 
 Span = tuple[int, int, int, int]
 """First line, first column, last line and the column after it; lines from 1, columns from 0."""
@@ -27,11 +27,12 @@ class Edit:
         kind: "rename" a method and what calls it by `self`; "append" a Cell where `insert_child_to_cell` is
             called; "assign" it as an attribute there; "wrap" the value of an assignment; "name" the
             Parameters in it; give a call an "argument"; have a call "draw" from another law; draw "after" the
-            assignment of a layer; put a statement "behind" an assignment.
+            assignment of a layer; put a statement "behind" an assignment; "freeze" parameters at the end of
+            the constructor of a class.
         line: the line of the method, the call or the assignment.
         name: the method's name, the attribute's or the argument's; empty where the line says enough.
         new: the method's new name, the constructor to wrap with, the argument's value, the statement that
-            draws, of a parameter of `layer`, or the one to put behind.
+            draws, of a parameter of `layer`, the one to put behind, or those that freeze.
         span: of an "argument", a "draw" and "after": the call's first line, first byte, last line and the
             byte after it.
         position: of an "argument": its place among those without keyword; -1 for none.
@@ -118,6 +119,16 @@ def _editor(edits: Sequence[Edit]):
         def leave_FunctionDef(  # noqa: N802 - LibCST's
             self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
         ) -> cst.FunctionDef:
+            edit = self.at(original_node, "freeze")
+            body = updated_node.body
+            if (
+                edit is not None
+                and original_node.name.value == "__init__"
+                and isinstance(body, cst.IndentedBlock)
+            ):
+                self.done.append(edit)
+                statements = cst.parse_module(edit.new).body
+                return updated_node.with_changes(body=body.with_changes(body=[*body.body, *statements]))
             edit = self.at(original_node, "rename")
             if edit is None or original_node.name.value != edit.name:
                 return updated_node

@@ -25,6 +25,16 @@ PAGES: dict[str, Page] = {
         "nn.Conv2d(3, 8, 3)  # MindSpore's default against torch's in the reference",
         "State it: weight_init=HeUniform(math.sqrt(5)); `regraft fix MODEL --like REFERENCE` does so.",
     ),
+    "LK103": Page(
+        "A parameter is trained that the reference freezes, or frozen that the reference trains.",
+        "self.backbone = Backbone()  # whose parameters have requires_grad=False in the reference",
+        "Set requires_grad in the constructor; `regraft fix MODEL --like REFERENCE` freezes what is to be.",
+    ),
+    "LK104": Page(
+        "Outputs, or a training step, differ from the reference's, and no setting of a layer says why.",
+        "return ops.softmax(x, 1)  # where the reference has the last axis",
+        "Mend what the finding names; `regraft verify REFERENCE MODEL --train` shows where it begins.",
+    ),
     "NC101": Page(
         "The net renames its parameters in its first call, so a checkpoint has other names before and after.",
         "save_checkpoint(net, 'a.ckpt'); net(x); load_checkpoint('a.ckpt', net)",

@@ -43,6 +43,7 @@ class Rounding:
         cost: what the runtimes' arithmetic may cost in the whole model.
         alone: what it may cost in one call alone.
         coarsest: the coarsest element type that the source computes in.
+        coarsest_in: likewise a call of it.
         note: takes what a reader of the report should know.
         measured: whether the source may run again to measure how far it moves.
     """
@@ -60,6 +61,7 @@ class Rounding:
         cost: Cost,
         alone: Callable[[str], Cost] | None = None,
         coarsest: str = "float64",
+        coarsest_in: Callable[[str], str] | None = None,
         note: Callable[[str], None] | None = None,
         measured: bool = True,
     ) -> None:
@@ -68,6 +70,7 @@ class Rounding:
         self._again = again or (lambda inputs, calls: runner.run(inputs, calls=calls))
         self._exact, self._exact_runner = exact, exact_runner
         self._cost, self._alone = cost, alone or (lambda _: cost)
+        self._coarsest_in = coarsest_in or (lambda _: "float64")
         self._note = note or (lambda _: None)
         self._may_measure = measured
         self._measured: dict[int, _Moved | None] = {}
@@ -182,11 +185,11 @@ class Rounding:
     def _measure_alone(self, call: str, record: CallRecord, ulps: int) -> list[np.ndarray] | None:
         """Return how far rounding moves the outputs of one call run alone."""
         try:
-            arrays = self._runner.run_module(call, record.inputs)
+            arrays, coarsest = self._runner.run_module(call, record.inputs), self._coarsest_in(call)
             moved = [np.zeros(a.shape) for a in arrays]
             for change in make_changes(ulps):
                 with self._runner.altered(change, call):
-                    found = self._runner.run_module(call, [change(a) for a in record.inputs])
+                    found = self._runner.run_module(call, [change(a, coarsest) for a in record.inputs])
                 for most, a, b in zip(moved, arrays, found, strict=True):
                     np.maximum(most, measure_moves(a, b), out=most)
         except (ModelError, KeyError, ValueError):

@@ -96,9 +96,9 @@ def _frozen(report: Report) -> list[str]:
             held = ", ".join(f"`{name}`" for name in names[:_NOTES])
             held += f" and {len(names) - _NOTES} more" if len(names) > _NOTES else ""
             lines.append(f"frozen in the {side}, trained in the {other}: {held}")
-            lines.append(
-                f"  write: requires_grad = {side == 'target'} for {'it' if len(rows) == 1 else 'them'}"
-            )
+            text = f"write: requires_grad = {side == 'target'} for {'it' if len(rows) == 1 else 'them'}"
+            places = "" if report.nets is None else report.nets.places_of_frozen({r.target for r in rows})
+            lines.append(f"  {text}{places}")
     return lines
 
 
@@ -106,7 +106,9 @@ def _differences(report: Report) -> list[str]:
     """Return the differences besides numbers."""
     lines: list[str] = []
     if report.nets is not None:
-        lines += report.nets.differing_lines(agree=all(row.passed for row in report.outputs))
+        agree = all(row.passed for row in report.outputs)
+        trained = all(row.passed is not False for row in report.training)
+        lines += report.nets.differing_lines(agree=agree, trained=trained)
     if report.structure is not None:
         lines += report.structure.lines()
     if report.laws is not None:

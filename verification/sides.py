@@ -107,6 +107,7 @@ class Sides:
             cost=self._cost,
             alone=self._cost_alone,
             coarsest=self._coarsest,
+            coarsest_in=self._coarsest_in,
             note=self._note,
             measured=measured,
         )
@@ -138,8 +139,11 @@ class Sides:
     @cached_property
     def _coarsest(self) -> str:
         """The coarsest floating-point type that the source computes in."""
-        found = {t.dtype for _, node in walk_operators(self.graph) for t in node.types if t is not None}
-        return max(found & set(EPSILON), key=EPSILON.__getitem__, default="float64")
+        return _coarsest_of([node for _, node in walk_operators(self.graph)])
+
+    def _coarsest_in(self, call: str) -> str:
+        """Return the coarsest floating-point type that a module call computes in."""
+        return _coarsest_of(self._operators_of.get(call, []))
 
     def outputs(self, case: str, source: Run, target: Run, rounding: OutputRounding) -> list[OutputRow]:
         """Return one row per output of the source, paired by position."""
@@ -217,6 +221,11 @@ class Sides:
         """Describe a side for the report."""
         reference = self.graph.origin.reference if runner is self.source else ""
         return f"{reference} in {runner.runtime}" if reference else runner.runtime
+
+
+def _coarsest_of(operators: Sequence[Operator]) -> str:
+    found = {t.dtype for node in operators for t in node.types if t is not None}
+    return max(found & set(EPSILON), key=EPSILON.__getitem__, default="float64")
 
 
 def _scale_of(node: Operator) -> float:

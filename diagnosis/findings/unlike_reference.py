@@ -7,10 +7,12 @@ from ...passes import Change
 CODES = {
     "LK101": "a setting of a layer is not the reference's",
     "LK102": "an initial distribution is not the reference's, so that training starts elsewhere",
+    "LK103": "a parameter is trained that the reference freezes, or frozen that it trains",
+    "LK104": "the outputs, or what one training step gives, are not the reference's for another reason",
 }
 
 
-def unlike(what: str, layer: str, *, place: str = "", advice: str = "", law: bool = False) -> Change:
+def unlike(what: str, layer: str, *, place: str = "", advice: str = "", code: str = "LK101") -> Change:
     """A finding of a layer that differs from the reference's.
 
     Args:
@@ -18,10 +20,10 @@ def unlike(what: str, layer: str, *, place: str = "", advice: str = "", law: boo
         layer: path of the layer.
         place: the line that constructs it.
         advice: what to write there.
-        law: whether it is an initial distribution.
+        code: which of `CODES`.
     """
     return Change(
-        "LK102" if law else "LK101",
+        code,
         f"`{layer or '(root)'}` is not as in the reference: {what}",
         place=place,
         severity="warning",

@@ -362,8 +362,8 @@ class MindSporeRunner:
         import mindspore
         from mindspore import Tensor
 
-        trained = {name: p for name, p in self._parameters.items() if p.requires_grad}
-        if not trained:
+        held = {n: p for n, p in self._parameters.items() if kind_of(array_of(p)) in "fc"}
+        if not held:
             raise ModelError("E702", "no Parameter has a gradient")
 
         def loss() -> Any:
@@ -373,12 +373,18 @@ class MindSporeRunner:
                     total = total + (output * Tensor(weight, output.dtype)).sum()
             return total
 
+        frozen = [p for p in held.values() if not p.requires_grad]
         with evaluating(self._cells):
             try:
-                found: Any = mindspore.grad(loss, None, list(trained.values()))()  # type: ignore[arg-type]
-                return dict(zip(trained, map(array_of, found), strict=True))
+                for parameter in frozen:  # MindSpore gives the gradient of a frozen one as zeros
+                    parameter.requires_grad = True
+                found: Any = mindspore.grad(loss, None, list(held.values()))()  # type: ignore[arg-type]
+                return dict(zip(held, map(array_of, found), strict=True))
             except Exception as error:  # as in `run`
                 raise refusal("differentiate", error) from error
+            finally:
+                for parameter in frozen:
+                    parameter.requires_grad = False
 
     def slack(self, operators: Sequence[Operator]) -> int:
         """Return the units in the last place that MindSpore's arithmetic may cost; see `Runner`."""

@@ -34,6 +34,9 @@ _LARGE = 1_000_000
 _SOME = 2**14
 """Number of a parameter's first elements that are looked at before all of them."""
 
+_TRIES = 48
+"""Number of runs in which parameters are changed whose gradient does not tell what they move."""
+
 _BRIEF = 80
 """Number of characters of a framework's own message that are shown."""
 
@@ -91,6 +94,7 @@ class Measuring:
         self._tolerances = [row.tolerance for row in outputs]
         self._rows = {row.call: row for row in rows}
         self._replayed: dict[str, list[np.ndarray]] = {}
+        self._shrink = 1.0
         paths = graph.parameter_paths()
         self._names = {
             p.key: paths.get(p.key, [p.declared])[0] for p in graph.parameters() if _is_measured(graph, p)
@@ -179,21 +183,53 @@ class Measuring:
             try:
                 run = self._run if inputs is self._inputs else self._runner.run(inputs, calls=False)
                 weights = [self._weights(at, array) for at, (_, array) in enumerate(run.outputs)]
-                gradients = runner.gradients(inputs, weights)
+                gradients = runner.gradients(inputs, self._shrunk(weights))
                 found = {key for key in self._names if self._is_moving(key, gradients)}
-                return found | {key for key in self._masks(found) if self._moves_output(key)}, ""
+                return found | self._by_values([k for k in self._names if k not in found], gradients), ""
             except ModelError as error:
                 why = _brief(error)
         return set(), why
 
-    def _masks(self, found: Collection[int]) -> set[int]:
-        """Return further parameters, of ones and zeros, which a comparison may read without a gradient."""
-        left = self._names.keys() - found
-        return {key for key in left if _is_mask(self._graph.parameter(key).data.numpy())}
+    def _shrunk(self, weights: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
+        """Return weights of at most 1, as float16 has none above 65504, and keep by what to multiply."""
+        given = [w for w in weights if w is not None and w.size]
+        self._shrink = max((float(np.abs(w).max()) for w in given), default=0.0) or 1.0
+        return [None if w is None else w / self._shrink for w in weights]
 
-    def _moves_output(self, key: int) -> bool:
+    def _by_values(self, left: Sequence[int], gradients: Mapping[str, np.ndarray]) -> set[int]:
+        """Return the parameters that move an output although their gradient does not show it.
+
+        There is none behind a comparison, an integer or a stopped gradient, and a function may have one of
+        its own. All are changed at once first, and by halves where that moves an output.
+        """
+        found, runs = set[int](), 0
+        hidden = [key for key in left if self._is_hidden(key, gradients)]
+        groups = [hidden] if hidden else []
+        while groups and runs < _TRIES:
+            group, runs = groups.pop(0), runs + 1
+            if not self._moves_output(group):
+                continue
+            if len(group) == 1:
+                found.add(group[0])
+            else:
+                groups += [group[: len(group) // 2], group[len(group) // 2 :]]
+        return found
+
+    def _is_hidden(self, key: int, gradients: Mapping[str, np.ndarray]) -> bool:
+        """Whether a gradient does not tell what a parameter moves: there is none, or it is 0 or no number."""
+        gradient = gradients.get(self._names[key])
+        if gradient is None:
+            gradient = self._of_statistic(key, gradients)
+        if gradient is None or _is_mask(self._graph.parameter(key).data.numpy()):
+            return True
+        return not (gradient.any() and np.isfinite(gradient).all())
+
+    def _moves_output(self, keys: Sequence[int]) -> bool:
         try:
-            with self._runner.altered(self.change, only=self._names[key]):
+            with ExitStack() as changed:
+                for number, key in enumerate(keys):
+                    change = partial(self.change, pattern=number)
+                    changed.enter_context(self._runner.altered(change, only=self._names[key]))
                 found = self._runner.run(self._inputs, calls=False).outputs
         except ModelError:
             return False
@@ -229,7 +265,7 @@ class Measuring:
             squares = float(np.vdot(terms, terms))
             if not np.isfinite(squares):
                 squares = float(np.square(terms[np.isfinite(terms)]).sum())
-        return squares
+        return squares * self._shrink**2
 
     def _of_statistic(self, key: int, gradients: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """Return the gradient of a running mean or variance, derived from beta's or gamma's.

@@ -90,7 +90,7 @@ def compare_attributes(
         target: the target's.
         modules: path of a module in the source -> in the target.
     """
-    held = [_by_module(source, set(modules)), _by_module(target, set(modules.values()))]
+    held = [by_module(source, set(modules)), by_module(target, set(modules.values()))]
     order = _called(source)
     rows: list[AttributeRow] = []
     equal: list[AttributeRow] = []
@@ -154,7 +154,7 @@ def _class_name(graph: Graph, path: str) -> str:
     return "" if module is None else module.class_name
 
 
-def _by_module(graph: Graph, paired: set[str]) -> dict[str, list[Operator]]:
+def by_module(graph: Graph, paired: set[str]) -> dict[str, list[Operator]]:
     """Path of a paired module -> the operators of its first call that no paired module in it has."""
     names = graph.modules.call_names()
     found: dict[str, list[Operator]] = {}

@@ -21,6 +21,7 @@ from .pair_map import PairMap
 from .pairing import Pairing, ParameterPair, pair
 from .remedies import place_of
 from .report import Nets
+from .training_only import freeze_of, frozen_rows, stopped_gradients
 
 
 class NetComparison:
@@ -76,7 +77,9 @@ class NetComparison:
         settings, agreeing = (
             compare_attributes(source, target, self.modules) if target.operators() else ([], [])
         )
-        settings = [*[_turned_row(target, row) for row in turned(self.pairing)], *settings]
+        stopped = stopped_gradients(source, target, self.modules) if target.operators() else []
+        settings = [*[_turned_row(target, row) for row in turned(self.pairing)], *settings, *stopped]
+        frozen = frozen_rows(self.pairing)
         elsewhere = moved(source, target, settings)
         self.moved = {row.module for row in elsewhere if row.module}
         self.modules = {path: other for path, other in self.modules.items() if path not in self.moved}
@@ -105,6 +108,8 @@ class NetComparison:
             biases,
             calls,
             draws_of(target, laws),
+            frozen=frozen,
+            freeze=freeze_of(target, frozen),
         )
 
     def notes(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..braces import braced
@@ -13,6 +13,7 @@ from .draws import Draw
 from .laws import LawRow
 from .magnitudes import MagnitudeRow, magnitude_lines
 from .pairing import ParameterPair
+from .training_only import Freeze, FrozenRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Nets:
         draws: what to write in the calls of the user's that draw the target's parameters.
         magnitudes: outputs and gradients of layers, where each net kept weights of its own.
         joined: how many parameters of the source, and of the target, one side keeps together.
+        frozen: the parameters that one net alone trains.
+        freeze: the statement by which the target freezes what the source does.
     """
 
     framework: str
@@ -101,6 +104,8 @@ class Nets:
     draws: list[Draw] = field(default_factory=list)
     magnitudes: list[MagnitudeRow] = field(default_factory=list)
     joined: tuple[int, int] = (0, 0)
+    frozen: list[FrozenRow] = field(default_factory=list)
+    freeze: Freeze | None = None
 
     def _counts(self, row: AttributeRow) -> bool:
         return not row.structure and (self.train or self.inference or not row.training)
@@ -158,14 +163,20 @@ class Nets:
         writes = dict.fromkeys(write_line(row.write, [row.place]) for row in rows if row.write)
         return ["; ".join(map(str, rows)), *(f"  {w}" for w in writes)] if rows else []
 
-    def differing_lines(self, *, agree: bool) -> list[str]:
+    def places_of_frozen(self, targets: Collection[str]) -> str:
+        """The lines that construct the layers of parameters that one net alone trains, behind a dash."""
+        return _at_lines(row.place for row in self.frozen if row.target in targets)
+
+    def differing_lines(self, *, agree: bool, trained: bool) -> list[str]:
         """What differs, a block after another.
 
         Args:
             agree: whether the outputs do, so that differences of structure say nothing.
+            trained: likewise of a training step, where what acts in training only is of the structure.
         """
         laws = Laws(self.framework, self.laws, self.train).lines()
-        return [*self._unpaired(), *magnitude_lines(self.magnitudes), *self._settings(agree), *laws]
+        rows = [row for row in self.settings if not (row.structure and (trained if row.training else agree))]
+        return [*self._unpaired(), *magnitude_lines(self.magnitudes), *self._settings(rows), *laws]
 
     def pair_lines(self) -> list[str]:
         """How the nets were paired, and whose weights they had."""
@@ -195,8 +206,7 @@ class Nets:
             lines.append(f"  {write_line(f'{text} in {layers}', [row.place for row in rows])}")
         return ["", *lines] if lines else []
 
-    def _settings(self, agree: bool) -> list[str]:
-        rows = [row for row in self.settings if not (row.structure and agree)]
+    def _settings(self, rows: Sequence[AttributeRow]) -> list[str]:
         if not rows:
             return []
         groups: dict[tuple[str, str, bool], list[AttributeRow]] = {}
@@ -225,6 +235,11 @@ def write_line(text: str, places: Iterable[str]) -> str:
         >>> write_line("momentum=0.9", ["net.py:3", "net.py:9", "net.py:3", "parts.py:4"])
         'write: momentum=0.9 - at net.py:3, 9, parts.py:4'
     """
+    return f"write: {text}{_at_lines(places)}"
+
+
+def _at_lines(places: Iterable[str]) -> str:
+    """Lines behind a dash; empty for none."""
     known = list(dict.fromkeys(filter(None, places)))
     shown: list[str] = []
     file = ""
@@ -234,7 +249,7 @@ def write_line(text: str, places: Iterable[str]) -> str:
         file = name
     more = len(known) - len(shown)
     rest = f" and {more} more line{'s' if more > 1 else ''}" if more > 0 else ""
-    return f"write: {text}" + (f" - at {', '.join(shown)}{rest}" if known else "")
+    return f" - at {', '.join(shown)}{rest}" if known else ""
 
 
 _PLACES = 3
