@@ -40,7 +40,8 @@ def fix(
     what REFERENCE freezes is frozen. What no edit mends is left, with what is known of it.
 
     THE FILE IS RUN, before and after. It is replaced at once, its old text beside it as FILE.py.orig, only
-    when the edited one's names are unique and, with --input, its outputs are as before (or nearer to REFERENCE's).
+    when the edited one's names are unique and, with --input, its outputs are as before (or nearer to
+    REFERENCE's).
     """
     from .. import api
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ...frontends.mindspore_cell.live_state import may_write
 from ...frontends.mindspore_cell.tree import data_of, walk
-from ...ir import Graph, ModelError, Operator
-from ..compare import kind_of
+from ...ir import Graph, ModelError, Operator, walk_operators
+from ..compare import EPSILON, kind_of
 from ..conditioning import Change
 from ..structure.mindspore_settings import SettingsRecorder
 from ..structure.settings import Setting
@@ -106,6 +106,7 @@ class MindSporeRunner:
         self._arguments: dict[str, tuple[Any, Any]] = {}
         self._kept: list[tuple[Any, np.ndarray]] = []
         self._store = ValueStore()
+        self._precisions: dict[str, str] = {}
         self.settings: list[Setting] | None = None
         self.runtime = f"MindSpore {mindspore.__version__} (PyNative, evaluation mode)"
 
@@ -124,10 +125,11 @@ class MindSporeRunner:
         outputs = [n for n, _ in graph.outputs]
         cells = list(tree.cells.values())
         arrange = graph.origin.arrange
-        writes = may_write(cells)
-        return MindSporeRunner(
-            net, paths, outputs, cells=cells, parameters=named, arrange=arrange, writes=writes
+        runner = MindSporeRunner(
+            net, paths, outputs, cells=cells, parameters=named, arrange=arrange, writes=may_write(cells)
         )
+        runner._precisions = _precisions(graph)
+        return runner
 
     @staticmethod
     def of_folder(folder: Path) -> MindSporeRunner:
@@ -217,12 +219,19 @@ class MindSporeRunner:
             for parameter, value in kept:
                 set_value(parameter, change(value))
             with intercept_calls(
-                _make_rounding_call(change) if isinstance(change, Change) and not only else None
+                _make_rounding_call(change, self._precision_of)
+                if isinstance(change, Change) and not only
+                else None
             ):
                 yield
         finally:
             for parameter, value in kept:
                 set_value(parameter, value)
+
+    def _precision_of(self, cell: Any) -> str:
+        """Return the coarsest type that a Cell computes in by itself; empty where it is not known."""
+        path = self._paths.get(id(cell), "")
+        return self._precisions.get(path if isinstance(path, str) else path[0], "")
 
     def _recorder(
         self, records: dict[str, CallRecord], given: Mapping[str, Sequence[np.ndarray]]
@@ -407,11 +416,23 @@ def slack_of(operators: Sequence[Operator]) -> int:
     return 2048 if coarse else 64
 
 
-def _make_rounding_call(change: Change) -> Callable[..., Any]:
+def _precisions(graph: Graph) -> dict[str, str]:
+    """Return path of a module -> the coarsest floating-point type that its own operators compute in."""
+    names, found = graph.modules.call_names(), dict[str, str]()
+    for _, node in walk_operators(graph):
+        path = "" if node.call is None else names[node.call].rpartition("#")[0]
+        for type_ in node.types:
+            if type_ is not None and EPSILON.get(type_.dtype, 0.0) > EPSILON.get(found.get(path, ""), 0.0):
+                found[path] = type_.dtype
+    return found
+
+
+def _make_rounding_call(change: Change, precision_of: Callable[[Any], str]) -> Callable[..., Any]:
     """Return a replacement of `Cell.__call__` that adds rounding errors to results of layers with weights.
 
     Changing weights would not do: it shifts a plane of equal inputs as a whole, which a normalisation behind
-    it removes. The errors are constants, so gradients of a training step are not affected.
+    it removes. The errors are constants, so gradients of a training step are not affected. They are those of
+    the type that the layer computes in, which may cast what it gives back to a finer one.
     """
     from mindspore import Tensor
     from mindspore.nn import Cell
@@ -424,7 +445,9 @@ def _make_rounding_call(change: Change) -> Callable[..., Any]:
         if not weighted or not isinstance(result, Tensor):
             return result
         values = array_of(result)
-        return result + Tensor(change(values) - values, result.dtype) if kind_of(values) in "fc" else result
+        if kind_of(values) not in "fc":
+            return result
+        return result + Tensor(change(values, precision_of(cell)) - values, result.dtype)
 
     return call
 
