@@ -69,6 +69,11 @@ PAGES: dict[str, Page] = {
         "ops.interpolate(x, size=(8, 8))",
         "Write the argument out, as the finding says.",
     ),
+    "PT121": Page(
+        _SAME + "A default of a layer or of an initializer differs, which the finding names.",
+        "nn.LRN(2)",
+        "Write the argument out, as the finding says.",
+    ),
     "PT115": Page(
         "In MindSpore a computed tensor's requires_grad does nothing; torch ends the gradient there.",
         "y = self.body(x); y.requires_grad = False",

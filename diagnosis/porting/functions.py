@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 from ...frontends.class_source import class_source
-from ...frontends.function_arguments import OTHER_DEFAULTS
+from ...frontends.differences import Difference, with_other_defaults
 from ...passes import Change
 from ..subject import Subject, resolve_name
 
 CODES = {
     "PT113": "a standard deviation or variance divides by n; torch's by n - 1",
     "PT114": "a function has another default than torch's of the same name",
+    "PT121": "a layer or an initializer has another default than torch's",
     "PT115": "requires_grad of a computed tensor changes nothing; torch's ends the gradient there",
 }
 
@@ -61,19 +63,16 @@ def _judge_call(call: ast.Call, function: Any, module: ModuleType | None) -> Ite
     given = {k.arg for k in call.keywords}
     home = getattr(function, "__module__", None) or ""
     if home.startswith("mindspore.") and not home.startswith("mindspore.mint"):
-        name = function.__name__
-        default = OTHER_DEFAULTS.get(name)
-        if default is None or default.argument in given or len(call.args) > default.position:
-            return
-        if name == "median" and "axis" in given:
-            return
-        written = ast.unparse(call.func)
-        yield (
-            call.lineno,
-            default.code,
-            f"`{written}` {default.here} by default; torch's {default.there}",
-            f"{default.write} for torch's",
-        )
+        for row in with_other_defaults(function.__name__):
+            if not row.called.startswith("nn.") and not _is_given(
+                row, call, function
+            ):  # layers are judged live
+                yield (
+                    call.lineno,
+                    row.code,
+                    f"`{ast.unparse(call.func)}` {row.here} by default; torch's {row.there}",
+                    f"{row.advice or row.write} for torch's",
+                )
     elif (
         isinstance(call.func, ast.Attribute)
         and call.func.attr in ("std", "var")
@@ -87,6 +86,15 @@ def _judge_call(call: ast.Call, function: Any, module: ModuleType | None) -> Ite
             f"`.{call.func.attr}()` of a tensor divides by n; torch's by n - 1",
             "ddof=1 for torch's",
         )
+
+
+def _is_given(row: Difference, call: ast.Call, function: Any) -> bool:
+    """Whether a call gives the argument that a row is about, by name or by place."""
+    names = list(inspect.signature(function).parameters.values())
+    place = next((i for i, p in enumerate(names) if p.name == row.left_out), len(names))
+    if place < len(names) and names[place].kind is inspect.Parameter.KEYWORD_ONLY:
+        place = len(names) + len(call.args)
+    return any(k.arg == row.left_out for k in call.keywords) or len(call.args) > place
 
 
 def _is_computed(value: ast.expr, module: ModuleType | None) -> bool:

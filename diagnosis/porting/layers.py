@@ -11,6 +11,7 @@ from typing import Any
 
 from ...frontends.class_source import is_library_class
 from ...frontends.constructions import call_at, construction_of
+from ...frontends.differences import Difference, with_other_defaults
 from ...ir import Graph, Operator
 from ...passes import Change
 from ...passes.windows import same_total, split_total
@@ -30,9 +31,6 @@ CODES = {
     "PT111": "InstanceNorm has weights that are trained; torch's has none",
     "PT112": "SmoothL1Loss gives every element's loss; torch's the mean",
 }
-
-_MEASURED = 4.7e-4
-"""How far the tanh approximation of GELU is from the exact one, at most."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +82,8 @@ def find(subject: Subject) -> list[Change]:
     """A finding for each trap of each call that constructs layers of the model."""
     found: dict[tuple[str, str], tuple[Trap, list[str]]] = {}
     for layer, place in _layers(subject):
-        for code, classes, judge in _TRAPS:
-            if layer.name.startswith(classes):
-                trap = judge(layer)
-                if trap is not None:
-                    found.setdefault((code, place or layer.path), (trap, []))[1].append(layer.path)
+        for code, trap in _judge(layer):
+            found.setdefault((code, place or layer.path), (trap, []))[1].append(layer.path)
     return [
         Change(
             code,
@@ -101,6 +96,27 @@ def find(subject: Subject) -> list[Change]:
         )
         for (code, place), (trap, paths) in found.items()
     ]
+
+
+def _judge(layer: _Layer) -> Iterator[tuple[str, Trap]]:
+    """(code, trap) of a layer: what needs its sizes and values, then what a default alone makes."""
+    for code, classes, judge in _TRAPS:
+        trap = judge(layer) if layer.name.startswith(classes) else None
+        if trap is not None:
+            yield code, trap
+    judged = {code for code, _, _ in _TRAPS}
+    for row in with_other_defaults(layer.name):
+        if row.code not in judged and layer.leaves_out(row.left_out) and _has_default(layer, row):
+            said = f"`nn.{layer.name}{'()' if row.naive.endswith('()') else ''}` {row.here}"
+            yield row.code, (f"{said} by default; torch's {row.there}", f"{row.advice or row.write}")
+
+
+def _has_default(layer: _Layer, row: Difference) -> bool:
+    """Whether the default acts: the call leaves it out, or the value says so where no call was seen."""
+    if layer.call is not None:
+        return True
+    default = inspect.signature(type(layer.part)).parameters[row.left_out].default
+    return getattr(layer.part, row.left_out, None) == default
 
 
 def _layers(subject: Subject) -> Iterator[tuple[_Layer, str]]:
@@ -220,27 +236,6 @@ def _judge_bias(layer: _Layer) -> Trap | None:
     )
 
 
-def _judge_gelu(layer: _Layer) -> Trap | None:
-    if layer.part.approximate != "tanh" or not layer.leaves_out("approximate"):
-        return None
-    return (
-        f"`nn.GELU()` is the tanh approximation; torch's is exact, up to {_MEASURED:.1e} away",
-        'approximate=False for torch\'s nn.GELU(), approximate=True for its nn.GELU("tanh")',
-    )
-
-
-def _judge_slope(layer: _Layer) -> Trap | None:
-    if layer.part.alpha != 0.2 or not layer.leaves_out("alpha"):
-        return None
-    return "`nn.LeakyReLU()` has slope 0.2; torch's has 0.01", "alpha=0.01 (or torch's negative_slope)"
-
-
-def _judge_epsilon(layer: _Layer) -> Trap | None:
-    if layer.part.epsilon != 1e-7 or not layer.leaves_out("epsilon"):
-        return None
-    return "`nn.LayerNorm` adds 1e-7 to the variance; torch's adds 1e-5", "epsilon=1e-5"
-
-
 def _judge_axes(layer: _Layer) -> Trap | None:
     rank = len(layer.part.normalized_shape)
     if rank < 2 or not layer.leaves_out("begin_norm_axis") or layer.part.begin_norm_axis != -1:
@@ -309,34 +304,14 @@ def _judge_stride(layer: _Layer) -> Trap | None:
     )
 
 
-def _judge_affine(layer: _Layer) -> Trap | None:
-    if not layer.part.gamma.requires_grad or not layer.leaves_out("affine"):
-        return None
-    return (
-        f"`nn.{layer.name}` has a weight and a bias that are trained; torch's has none by default",
-        "affine=False, or affine=True where torch's has it",
-    )
-
-
-def _judge_reduction(layer: _Layer) -> Trap | None:
-    if layer.part.reduction != "none" or not layer.leaves_out("reduction"):
-        return None
-    return "`nn.SmoothL1Loss()` gives the loss of each element; torch's their mean", 'reduction="mean"'
-
-
 _TRAPS: tuple[tuple[str, tuple[str, ...], Callable[[_Layer], Trap | None]], ...] = (
     ("PT101", ("Conv1d", "Conv2d", "Conv3d"), _judge_padding),
     ("PT102", ("Conv1d", "Conv2d", "Conv3d"), _judge_bias),
-    ("PT103", ("GELU",), _judge_gelu),
-    ("PT104", ("LeakyReLU",), _judge_slope),
-    ("PT105", ("LayerNorm",), _judge_epsilon),
     ("PT106", ("LayerNorm",), _judge_axes),
     ("PT107", ("BatchNorm", "SyncBatchNorm"), _judge_momentum),
     ("PT108", ("Dropout",), _judge_dropout),
     ("PT109", ("Embedding",), _judge_embedding),
     ("PT110", ("MaxPool", "AvgPool"), _judge_stride),
-    ("PT111", ("InstanceNorm",), _judge_affine),
-    ("PT112", ("SmoothL1Loss",), _judge_reduction),
 )
 """Code, how the names of the layers begin, and what judges one."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 from coverage_tables import write_corpora
+from difference_tables import write_differences
 from sphinx.application import Sphinx
 
 from regraft.commands.helping import say_option
@@ -40,6 +41,16 @@ WORDS = {
     "Refuses": "拒绝的情形",
     "Example": "示例",
     "Attributes": "选项",
+    "in PyTorch": "PyTorch 写法",
+    "carried over": "照搬的写法",
+    "what differs": "差别",
+    "what computes PyTorch's": "与 PyTorch 相同的写法",
+    "what regraft says": "regraft 的报告",
+    "the module, and by how much": "模块及其差值",
+    "the value": "该值",
+    "No longer so": "已不再存在的差别",
+    "gives the same": "结果相同的写法",
+    "what a document states": "文档的说法",
 }
 """Headings and labels of generated parts -> Chinese; the parts themselves are the code's own words."""
 
@@ -236,6 +247,7 @@ GENERATED: dict[str, Callable[[Writer], None]] = {
     "api": write_api,
     "operators": write_operators,
     "corpora": write_corpora,
+    "differences": write_differences,
     **{name: write_measured(name) for name in ("mutants", "right", "kills")},
 }
 

@@ -189,6 +189,7 @@ OTHERS = {
         net(run="ops.multinomial(x, 2)"),
         net(run="ops.multinomial(x, 2, replacement=False)"),
     ),
+    "PT121": (net("self.norm = nn.LRN(2)"), net("self.norm = nn.LRN(2, alpha=1e-4 / 5, beta=0.75)")),
     "PT116": (
         net("self.drop = nn.Dropout(p=0.1)", after=TRAINING),
         net("self.drop = nn.Dropout(p=0.1)", after=f"{TRAINING}net.set_train()\n"),

@@ -166,6 +166,9 @@ def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[
         pads = _same_padding(
             cast("list[int]", list(sizes)), kernel, strides, dilations, operator.str("auto_pad")
         )
+    if operator.op_type == "ConvTranspose":  # what is added at the end is not cropped there: one setting
+        added = operator.spatial("output_padding", rank)
+        pads = [*pads[:rank], *(end - more for end, more in zip(pads[rank:], added, strict=True))]
     kept = [
         i
         for i in range(rank)
