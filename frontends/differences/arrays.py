@@ -21,7 +21,7 @@ ARRAYS: tuple[Difference, ...] = (
         "ops.ravel(x)",
         "begins at axis 1",
         "at axis 0",
-        said="start_dim=0",
+        said="ops.ravel",
     ),
     Difference(
         "torch.flatten(x, 0, 1)",
