@@ -267,8 +267,8 @@ def cumprod(x: Complex, dim: int, *, dtype: Any = None) -> Complex:
 
 def _of_lengths(target: Any) -> Callable[..., Tensor]:
     def run(x: Complex, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        del dtype
-        return target(abs_(x), *args, **kwargs)
+        typed = {} if dtype is None else {"dtype": dtype.to_real()}
+        return target(abs_(x), *args, **kwargs, **typed)
 
     return run
 
@@ -288,8 +288,10 @@ def _of_not_null(target: Any) -> Callable[..., Tensor]:
 
 
 def _overloads(name: str) -> list[tuple[str, Any]]:
+    """Return the overloads of an operator that take a tensor first, and write their result nowhere."""
     packet: Any = getattr(torch.ops.aten, name)
-    return [(f"aten.{name}.{o}", getattr(packet, o)) for o in packet.overloads() if "out" not in o]
+    found = [(f"aten.{name}.{o}", getattr(packet, o)) for o in packet.overloads() if "out" not in o]
+    return [(full, each) for full, each in found if str(each._schema.arguments[0].type) == "Tensor"]
 
 
 for _name, _run in (
@@ -425,10 +427,28 @@ def ones_like(x: Complex, *, dtype: Any = None, **_: Any) -> Complex:
     return Complex(torch.ones_like(x.real), torch.zeros_like(x.real))
 
 
-@table.of("aten.addmm.default", "aten.addmv.default", "aten.addbmm.default", "aten.baddbmm.default")
-def addmm(x: Argument, y: Argument, z: Argument, *, beta: complex = 1, alpha: complex = 1) -> Complex:
+def _summed_product(y: Tensor, z: Tensor) -> Tensor:
+    return torch.matmul(y, z).sum(0)
+
+
+@table.of("aten.addbmm.default")
+def addbmm(x: Argument, y: Argument, z: Argument, *, beta: complex = 1, alpha: complex = 1) -> Complex:
+    """A tensor, by a factor, and the sum of a batch of products, by another."""
+    return addmm(x, y, z, beta=beta, alpha=alpha, multiply=_summed_product)
+
+
+@table.of("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
+def addmm(
+    x: Argument,
+    y: Argument,
+    z: Argument,
+    *,
+    beta: complex = 1,
+    alpha: complex = 1,
+    multiply: Callable[..., Tensor] = torch.matmul,
+) -> Complex:
     """A tensor, by a factor, and a product of matrices, by another."""
-    product = multilinear(torch.matmul, (y, z), {})
+    product = multilinear(multiply, (y, z), {})
     found = product if alpha == 1 else times(product, alpha)
     return add(x if beta == 1 else times(x, beta), found)
 

@@ -2,6 +2,7 @@
 
 from . import (
     activation,
+    complex_functions,
     complex_numbers,
     conv,
     creation,
@@ -32,7 +33,7 @@ _FILES = (
     selection,
     shape,
 )
-_EXPANDED = (complex_numbers, expansions, special)
+_EXPANDED = (complex_functions, complex_numbers, expansions, special)
 
 FAMILIES = {f.__name__.rpartition(".")[2]: f.GROUPS for f in (*_FILES, *_EXPANDED)}
-REFUSED = [*expansions.REFUSED, *linear_algebra.REFUSED, *special.REFUSED]
+REFUSED = [*complex_functions.REFUSED, *expansions.REFUSED, *linear_algebra.REFUSED, *special.REFUSED]
