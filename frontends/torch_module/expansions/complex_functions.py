@@ -288,10 +288,18 @@ def _of_not_null(target: Any) -> Callable[..., Tensor]:
 
 
 def _overloads(name: str) -> list[tuple[str, Any]]:
-    """Return the overloads of an operator that take a tensor first, and write their result nowhere."""
+    """Return the overloads of an operator that take a complex tensor and return their result.
+
+    Those whose element type must be given are left out: torch refuses each type for complex numbers.
+    """
     packet: Any = getattr(torch.ops.aten, name)
     found = [(f"aten.{name}.{o}", getattr(packet, o)) for o in packet.overloads() if "out" not in o]
-    return [(full, each) for full, each in found if str(each._schema.arguments[0].type) == "Tensor"]
+    return [(full, each) for full, each in found if _takes_complex(each._schema.arguments)]
+
+
+def _takes_complex(formals: Any) -> bool:
+    typed = any(each.name == "dtype" and not each.has_default_value() for each in formals)
+    return str(formals[0].type) == "Tensor" and not typed
 
 
 for _name, _run in (
