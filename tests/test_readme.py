@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -161,3 +162,17 @@ def test_the_picture_is_there_and_small(page: str) -> None:
     picture = (ROOT / names[0]).read_bytes()
     assert picture[:4] + picture[8:12] == b"RIFFWEBP"
     assert len(picture) <= 150_000
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md", "docs/en/start.md", "docs/zh/start.md"])
+def test_the_oldest_versions_are_those_that_are_required(page: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    required = [
+        *project["dependencies"],
+        *(r for extra in project["optional-dependencies"].values() for r in extra),
+    ]
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    names = {"mindspore": "MindSpore", "torch": "torch", "onnx": "onnx", "onnxruntime": "ONNX Runtime"}
+    for name, called in names.items():
+        (least,) = [r.split(">=")[1] for r in required if r.startswith(f"{name}>=")]
+        assert re.search(rf"\b{called} {re.escape(least)}(?![.\d])", text), called
