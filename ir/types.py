@@ -162,19 +162,19 @@ def type_of_proto(proto: onnx.TypeProto) -> TensorType | None:
     """Return our form of a type of ONNX's; None for sequences, maps and unset types."""
     if not proto.HasField("tensor_type") or not proto.tensor_type.elem_type:
         return None
-    tensor = proto.tensor_type
+    return TensorType(_FROM_ONNX[proto.tensor_type.elem_type], shape_of_proto(proto.tensor_type))
+
+
+def shape_of_proto(tensor: onnx.TypeProto.Tensor) -> tuple[Dim, ...] | None:
+    """Return the shape that ONNX's form of a type states, with None for open sizes without a name.
+
+    Converters write -1 for an open size, and ONNX Runtime takes any size there.
+    """
     if not tensor.HasField("shape"):
-        return TensorType(_FROM_ONNX[tensor.elem_type], None)
-    return TensorType(
-        _FROM_ONNX[tensor.elem_type],
-        tuple(
-            d.dim_value
-            if d.HasField("dim_value")
-            else (d.dim_param or None)
-            if d.HasField("dim_param")
-            else None
-            for d in tensor.shape.dim
-        ),
+        return None
+    return tuple(
+        d.dim_param or None if not d.HasField("dim_value") else d.dim_value if d.dim_value >= 0 else None
+        for d in tensor.shape.dim
     )
 
 

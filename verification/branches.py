@@ -97,7 +97,10 @@ def branches(graph: Graph) -> Branches | None:
 
 
 class _Counter:
-    """Adds a result to every If and a state to every Loop that count how often each nested graph ran.
+    """Adds a result to every If and Loop that counts how often each nested graph ran.
+
+    A Loop gives the counts of each round, which are added up behind it: a further state would come between
+    its states and what it gives of each round.
 
     Args:
         numbers: (id of the graph, key of its operator, name of the nested graph) -> its number.
@@ -113,21 +116,19 @@ class _Counter:
         total = b.constant(np.zeros(len(self._numbers), np.int64))
         for node in part.operators():
             if node.op_type in _COUNTED:
-                self._extend(part, node)
-                total = b.op("Add", total, Value(node.key, len(node.types) - 1))
+                total = b.op("Add", total, self._counts(part, node))
         return total
 
-    def _extend(self, part: Graph, node: Operator) -> None:
-        state = len(part.operands(node.key))
+    def _counts(self, part: Graph, node: Operator) -> Value:
         for name, body in sorted(node.subgraphs().items()):
             inside, b = self.count(body), Builder(body)
             here = np.zeros(len(self._numbers), np.int64)
             here[self._numbers[id(part), node.key, name]] = 1
-            inside = b.op("Add", inside, b.constant(here))
-            if node.op_type == "Loop":
-                inside = b.op("Add", inside, body.add_input("taken", self._type))
-            body.outputs.append(("taken", inside))
-        if node.op_type == "Loop":
-            zeros = Builder(part).constant(np.zeros(len(self._numbers), np.int64))
-            part.set_operand(node.key, state, zeros)
-        node.types.append(self._type)
+            body.outputs.append(("taken", b.op("Add", inside, b.constant(here))))
+        given = Value(node.key, len(node.types))
+        if node.op_type == "If":
+            node.types.append(self._type)
+            return given
+        node.types.append(self._type.with_shape((None, len(self._numbers))))
+        b = Builder(part)
+        return b.op("ReduceSum", given, b.constant(np.array([0])), keepdims=0)

@@ -47,6 +47,9 @@ and no operator that stands beside them in practice is newer."""
 NODE_CALL = "regraft.call"
 """Key of a node's metadata: the module call it belongs to, ``path#n``."""
 
+_ALL_OR_NONE = {"BatchNormalization"}
+"""Operators that have all their optional outputs or none: ONNX has no form with some of them."""
+
 NODE_CLASS = "regraft.class"
 """Key of a node's metadata: the class of that module."""
 
@@ -244,12 +247,14 @@ class _Part:
         """Return the names of the outputs; unused optional ones are left out."""
         formals = signature(operator.op_type).outputs
         graph_outputs = set(self.output_names)
+        values = [Value(operator.key, index) for index in range(len(operator.types))]
+        used = {v for v in values if v in self.names or self.graph.users(v)}
+        together = operator.op_type in _ALL_OR_NONE and not used.isdisjoint(values[1:])
         out: list[str] = []
-        for index, type_ in enumerate(operator.types):
-            value = Value(operator.key, index)
+        for index, (value, type_) in enumerate(zip(values, operator.types, strict=True)):
             formal = formals[min(index, len(formals) - 1)]
-            used = value in self.names or bool(self.graph.users(value))
-            if index and formal.optional and not formal.variadic and not used:
+            needless = value not in used and not together
+            if index and formal.optional and not formal.variadic and needless:
                 out.append("")
                 continue
             if value not in self.names:

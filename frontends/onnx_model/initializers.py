@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from ...ir import ModelError, TensorData, TensorType, UnsupportedError, require_name, require_shape
-from ...ir.types import STORED_DTYPES, dtype_of_onnx
+from ...ir.types import STORED_DTYPES, dtype_of_onnx, shape_of_proto
 from .scopes import SLOTS
 
 _SETTINGS: dict[str, tuple[int, ...]] = {
@@ -139,7 +139,4 @@ def type_of_info(info: onnx.ValueInfoProto, *, is_input: bool = False) -> Tensor
             f"expected an input of an element type that something computes in, got {dtype}",
             place=f"`{info.name}`",
         )
-    if not tensor.HasField("shape"):
-        return TensorType(dtype, None)
-    dims = [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in tensor.shape.dim]
-    return TensorType(dtype, tuple(dims))
+    return TensorType(dtype, shape_of_proto(tensor))

@@ -46,6 +46,15 @@ class Masked(nn.Module):
         return self.relu(self.fc((x * mask).sum(1) / mask.sum(1)))
 
 
+class Spectrum(nn.Module):
+    """Torch's length of a complex NaN is NaN in some places of a vector and a number in others."""
+
+    def forward(self, x):
+        window = torch.hann_window(64)
+        return torch.stft(x, 64, 16, 64, window, normalized=True, return_complex=True).abs()
+
+
+SOUNDS = (torch.randn(2, 320),)
 IMAGES = (torch.randn(2, 3, 8, 8),)
 GRIDS = (torch.randn(2, 3, 8, 10), torch.rand(2, 5, 6, 2) * 2 - 1)
 STEPS = (torch.randn(2, 9, 6), torch.tensor([1.0, 0.7]))
@@ -63,6 +72,7 @@ def note_of(report: regraft.Report) -> list[str]:
         (Warped, GRIDS, False, {"onnx", "mindspore"}),
         (Masked, STEPS, True, {"mindspore"}),
         (Masked, STEPS, False, {"mindspore"}),
+        (Spectrum, SOUNDS, True, {"onnx", "mindspore"}),
     ],
 )
 def test_nan_that_was_drawn_is_a_note(

@@ -37,14 +37,16 @@ def watch() -> Any:
             given = kwargs or {}
             name = getattr(getattr(func, "overloadpacket", None), "__name__", "")
             name = name if name in _OPEN or not name.endswith("_") else name[:-1]
-            if not self.met and (name in _OPEN or (name == "_to_copy" and given.get("dtype") in integers)):
+            narrowed = name == "_to_copy" and given.get("dtype") in integers
+            length = name == "abs" and args[0].is_complex()  # torch's own vectors make numbers of some NaN
+            if not self.met and (name in _OPEN or narrowed or length):
                 self.met = any(_is_undefined(a, name in _PLACES) for a in args)  # before one works in place
             return func(*args, **given)
 
     def _is_undefined(value: Any, infinities: bool) -> bool:
         if isinstance(value, (list, tuple)):
             return any(_is_undefined(v, infinities) for v in value)
-        if not isinstance(value, torch.Tensor) or not value.dtype.is_floating_point:
+        if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
             return False
         return bool((~torch.isfinite(value) if infinities else torch.isnan(value)).any())
 
