@@ -200,7 +200,12 @@ def with_nests(
             raise _misnamed(name)
         inside[way[-1]] = value
     return [
-        (name, _built(value, name, _kind(parameters[name], kind)) if value is nests.get(name) else value)
+        (
+            name,
+            _built(value, name, _kind(parameters[name], kind))
+            if name in nests and value is nests[name]
+            else value,
+        )
         for name, value in found
     ]
 

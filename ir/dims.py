@@ -192,6 +192,11 @@ def quotient(dim: Dim, divisor: Dim) -> Dim:
     return None if found is None else found.dim
 
 
+def is_computed(dim: Dim) -> bool:
+    """Return whether a size is an expression, as ``N-2`` is, or unknown: such a size may be 0."""
+    return dim is None or (isinstance(dim, str) and not dim.isidentifier())
+
+
 def differ(a: Dim, b: Dim) -> bool:
     """Whether two dimensions cannot be equal.
 

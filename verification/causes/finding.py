@@ -56,6 +56,10 @@ def causes_in_methods(
 def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow]) -> bool:
     """Whether what is known of layers and of their order tells as much as a row."""
     same = [other for other in known if other.target == row.target]
+    if cause.change is None and not row.place:  # a container calls its layers, one of which is named
+        inside = f"{row.target}." if row.target else ""
+        same += [other for other in known if other.target.startswith(inside) and not other.structure]
+        return bool(same)
     if cause.change is None:
         return any(other.attribute == "order of calls" for other in same)
     return cause.change.layer and bool(row.target) and not all(other.structure for other in same)

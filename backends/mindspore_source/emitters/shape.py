@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....ir import Dim, Input
+from ....ir import Input
+from ....ir.dims import is_computed
 from ..emitting import (
     Argument,
     Call,
@@ -65,7 +66,8 @@ def reshape(view: View) -> Expression:
         return method(view.atom(), "reshape", view.use(1))
     sizes = [int(d) for d in target.reshape(-1)]
     zeros = [] if view.operator.int("allowzero") else [i for i, d in enumerate(sizes) if d == 0]
-    if zeros and -1 not in sizes and not any(_may_be_zero(view.shape()[i]) for i in zeros[1:]):
+    # of no elements, -1 would be 0
+    if zeros and -1 not in sizes and not any(is_computed(view.shape()[i]) for i in zeros[1:]):
         sizes[zeros.pop(0)] = -1
     dims: list[object] = [
         Element(Attribute(view.atom(), "shape"), i) if i in zeros else Literal(d, "size")
@@ -74,11 +76,6 @@ def reshape(view: View) -> Expression:
     if not dims:
         return method(view.atom(), "reshape", ())
     return method(view.atom(), "reshape", *dims)
-
-
-def _may_be_zero(size: Dim) -> bool:
-    """Whether a size is computed, as N-2 is: of no elements, -1 would be 0."""
-    return size is None or (isinstance(size, str) and not size.isidentifier())
 
 
 @TABLE.layer("Flatten")

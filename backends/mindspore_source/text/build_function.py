@@ -45,7 +45,7 @@ def build_function(
         freezing=_FREEZING if frozen else "",
         tables=_TABLES.format(names=" + ".join(held)) if held else "",
         only=", only=None" if held else "",
-        told=" (or `only` these names)" if held else "",
+        told=" (or `only` some names)" if held else "",
         assigned=_ASSIGN_NAMED if held else _ASSIGN_ALL,
         assigned_shard=_ASSIGN_SHARD_NAMED if held else _ASSIGN_SHARD,
     )
