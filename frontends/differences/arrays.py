@@ -11,8 +11,6 @@ ARRAYS: tuple[Difference, ...] = (
         "ops.flatten(x, start_dim=0)",
         "begins at axis 1",
         "at axis 0",
-        left_out="start_dim",
-        code="PT114",
         said="start_dim=0",
     ),
     Difference(

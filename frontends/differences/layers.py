@@ -95,6 +95,7 @@ LAYERS: tuple[Difference, ...] = (
         "is exact, up to 4.7e-04 away",
         left_out="approximate",
         code="PT103",
+        advice='approximate=False for torch\'s nn.GELU(), approximate=True for its nn.GELU("tanh")',
         said="approximate=False",
     ),
     Difference(
@@ -121,6 +122,7 @@ LAYERS: tuple[Difference, ...] = (
         "0.01",
         left_out="alpha",
         code="PT104",
+        advice="alpha=0.01 (or torch's negative_slope)",
         said="alpha=0.01",
     ),
     Difference(

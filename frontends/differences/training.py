@@ -421,6 +421,7 @@ STATE: tuple[Difference, ...] = (
         ("1x4x8x8",),
         left_out="affine",
         code="PT111",
+        advice="affine=False, or affine=True where torch's has it",
     ),
 )
 """What a step in training mode keeps, drops or trains."""
