@@ -155,9 +155,6 @@ def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[
     strides = operator.spatial("strides", rank)
     dilations = operator.spatial("dilations", rank)
     pads = operator.spatial("pads", rank)
-    if operator.op_type == "ConvTranspose":  # output_padding takes away of the padding at the end
-        more = operator.spatial("output_padding", rank)
-        pads = [*pads[:rank], *(end - extra for end, extra in zip(pads[rank:], more, strict=True))]
     if operator.str("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
         type_ = None if operands[0] is None else graph.type_of(operands[0])
         sizes = [] if type_ is None or type_.shape is None else type_.shape[2:]
