@@ -143,6 +143,14 @@ def test_a_checkpoint_that_does_not_fit_a_net_is_refused(folder: Path, tmp_path:
     with pytest.raises(ModelError, match=r"`fc.weight`: expected \[7, 6\], got \[5, 6\]"):
         api.convert_checkpoint(folder / "plain.pth", target, like=f"{folder / 'nets.py'}:wide")
     assert not target.exists()
+    (tmp_path / "map.json").write_text('{"fc": null}')  # what the hint says
+    wide = f"{folder / 'nets.py'}:wide"
+    with pytest.raises(ModelError) as refused:
+        api.convert_checkpoint(folder / "plain.pth", target, like=wide)
+    assert '{"fc": null}' in refused.value.hint
+    api.convert_checkpoint(folder / "plain.pth", target, tmp_path / "map.json", like=wide)
+    assert not [name for name in read_checkpoint(target) if name.startswith("fc.")]
+    target.unlink()
     state = torch.load(folder / "plain.pth")
     del state["fc.bias"]
     torch.save(state, tmp_path / "less.pth")

@@ -90,7 +90,12 @@ def _by_pairing(source: Collection[str], target: Collection[str], pairing: Pairi
         _step_names(known, net.graph) for known, net in ((source, pairing.source), (target, pairing.target))
     ]
     found = [
-        Pair((names[0][mine],), names[1][theirs], "reshape" if p.fits else "identity", p.target_shape)
+        Pair(
+            (names[0][mine],),
+            names[1][theirs],
+            p.form if p.turned else "reshape" if p.fits else "identity",
+            p.target_shape,
+        )
         for (mine, theirs), p in pairing.parameters.items()
         if mine in names[0] and theirs in names[1]
     ]

@@ -222,16 +222,22 @@ def _unread(graph: Graph) -> set[str]:
 
 
 def _biases(pairing: Pairing, modules: dict[str, str]) -> list[AttributeRow]:
-    """Biases that a layer has on one side only, as settings of it."""
+    """Biases that a layer has on one side only, as settings of it.
+
+    One that both sides have is unpaired because another parameter of its layer does not fit.
+    """
     target = pairing.target.graph
     framework = target.origin.framework
     keyword = {"mindspore": "has_bias", "torch": "bias"}.get(framework)
     back = {other: path for path, other in modules.items()}
     rows: list[AttributeRow] = []
-    for names, wanted in ((pairing.only_source, True), (pairing.only_target, False)):
+    sides = (pairing.only_source, pairing.only_target)
+    for names, opposite, wanted in ((*sides, True), (*sides[::-1], False)):
         for name in names:
             layer, _, last = name.rpartition(".")
             path, other = (layer, modules.get(layer)) if wanted else (back.get(layer), layer)
+            if f"{other if wanted else path}.bias" in opposite:
+                continue
             module = None if other is None else target.modules.find(other)
             if keyword is None or last != "bias" or not path or not other or module is None:
                 continue

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...ir import Graph, Operator
-from .pairing import Pairing
+
+if TYPE_CHECKING:
+    from .pairing import Pairing
 
 _OUTPUTS, _INPUTS = "(out, in)", "(in, out)"
 
@@ -32,11 +34,12 @@ class Turned(NamedTuple):
 def turned(pairing: Pairing) -> Iterator[Turned]:
     """Paired square matrices that the source multiplies in one way and the target in the other.
 
-    No shape and no value tells of it: the outputs are merely others.
+    No shape and no value tells of it: the outputs are merely others. Those that are paired transposed are
+    left out.
     """
     owners = {key: layer.path for layer in pairing.target.layers for key in layer.parameters.values()}
     for (mine, theirs), pair in pairing.parameters.items():
-        if len(pair.shape) != 2 or pair.shape[0] != pair.shape[1] or pair.shape[0] == 1:
+        if pair.turned or len(pair.shape) != 2 or pair.shape[0] != pair.shape[1] or pair.shape[0] == 1:
             continue
         sides = [_uses(net.graph, key) for net, key in ((pairing.source, mine), (pairing.target, theirs))]
         if not all(sides):
@@ -45,6 +48,12 @@ def turned(pairing: Pairing) -> Iterator[Turned]:
         if len(axes[0]) == len(axes[1]) == 1 and axes[0] != axes[1]:
             found = (axes[0].pop(), axes[1].pop())
             yield Turned(pair.source, pair.target, owners.get(theirs, ""), found, sides[1][0][1])
+
+
+def is_turned(source: Graph, mine: int, target: Graph, theirs: int) -> bool:
+    """Whether the source multiplies a matrix in one way everywhere, and the target its own in the other."""
+    axes = [{axis for axis, _ in _uses(graph, key)} for graph, key in ((source, mine), (target, theirs))]
+    return len(axes[0]) == len(axes[1]) == 1 and axes[0] != axes[1]
 
 
 def _uses(graph: Graph, key: int) -> list[tuple[str, Operator]]:

@@ -20,6 +20,7 @@ from ...checkpoints.spelling import plain_name, plain_shape
 from ...ir import Graph, ModelError
 from .fusing import Fused, Stated, fused_of, groups_of, put_together, stated_groups
 from .layers import Layer, Net, describe
+from .orientation import is_turned
 from .pair_map import PairMap
 
 _LISTED = 8
@@ -38,6 +39,7 @@ class ParameterPair:
         target_shape: in the target.
         equal: whether both held the same values when the comparison began; None where that is not compared,
             as where shapes differ.
+        turned: whether the target's values are the source's transposed, as it multiplies them the other way.
     """
 
     source: str
@@ -46,17 +48,26 @@ class ParameterPair:
     shape: tuple[int, ...]
     target_shape: tuple[int, ...]
     equal: bool | None = None
+    turned: bool = False
 
     @property
     def fits(self) -> bool:
-        """Whether the values of one are those of the other, at most with axes of one element added."""
-        return prod(self.shape) == prod(self.target_shape) and plain_shape(self.shape) == plain_shape(
-            self.target_shape
+        """Whether the values of one are those of the other: transposed, or with axes of one element added."""
+        return self.turned or (
+            prod(self.shape) == prod(self.target_shape)
+            and plain_shape(self.shape) == plain_shape(self.target_shape)
         )
 
     def applied(self, array: np.ndarray) -> np.ndarray:
         """An array of the source's shape in the target's."""
-        return array.reshape(self.target_shape)
+        return np.ascontiguousarray(array.T) if self.turned else array.reshape(self.target_shape)
+
+    @property
+    def form(self) -> str:
+        """The transform of a map's row from the source's array to the target's."""
+        if self.turned:
+            return "transpose:1,0"
+        return "identity" if self.shape == self.target_shape else "reshape"
 
 
 @dataclass(slots=True)
@@ -195,8 +206,68 @@ class _Search:
         theirs = {plain_name(path): path for path in self.free[1]}
         for path, layer in list(self.free[0].items()):
             other = theirs.get(plain_name(path))
-            if other in self.free[1] and self.free[1][other].signature == layer.signature:
+            if other not in self.free[1]:
+                continue
+            if self.free[1][other].signature == layer.signature or self._is_turned(
+                layer, self.free[1][other]
+            ):
                 self._join(path, other, "name")
+
+    def _is_turned(self, mine: Layer, theirs: Layer) -> bool:
+        """Whether two layers differ in their weight alone, which one multiplies transposed."""
+        if not self.is_called or mine.parameters.keys() != theirs.parameters.keys():
+            return False
+        for role, key in mine.parameters.items():
+            other = theirs.parameters[role]
+            same = self._net(0).parameter(key).data.shape == self._net(1).parameter(other).data.shape
+            if not same and not (role == "weight" and self._is_reversed(key, other)):
+                return False
+        return True
+
+    def _is_reversed(self, mine: int, theirs: int) -> bool:
+        """Whether one matrix can be the other transposed, by their shapes and the products with them."""
+        source, target = self._net(0), self._net(1)
+        shapes = source.parameter(mine).data.shape, target.parameter(theirs).data.shape
+        return (
+            len(shapes[0]) == 2
+            and shapes[0] == shapes[1][::-1]
+            and max(shapes[0]) > 1
+            and is_turned(source.graph, mine, target.graph, theirs)
+        )
+
+    def _turn(self) -> None:
+        """Pair matrices as transposed whose shapes tell it, or their values, or others of their classes.
+
+        A square one of none of these may be multiplied the wrong way round: it stays as it is.
+        """
+        nets = self.pairing.source, self.pairing.target
+        owners = [{k: layer.path for layer in net.layers for k in layer.parameters.values()} for net in nets]
+        found: dict[tuple[int, int], tuple[str, ...]] = {}
+        for keys in self.pairing.parameters:
+            if self._is_reversed(*keys):
+                modules = [n.graph.modules.find(o[k]) for n, o, k in zip(nets, owners, keys, strict=True)]
+                found[keys] = tuple("" if m is None else m.class_name for m in modules)
+        pairs = self.pairing.parameters
+        told = {keys for keys in found if pairs[keys].shape != pairs[keys].target_shape}
+        classes = {found[keys] for keys in told}
+        for keys, names in found.items():
+            if keys in told or names in classes or self._is_transposed(*keys):
+                pairs[keys] = replace(pairs[keys], turned=True)
+        turned = [p.source for p in pairs.values() if p.turned]
+        if turned:
+            listed = ", ".join(f"`{name}`" for name in turned[:_LISTED])
+            self.pairing.notes.append(
+                f"matrices that the target holds transposed, and multiplies so: {listed}"
+                f"{', …' if len(turned) > _LISTED else ''}; a checkpoint of the source fits it with them "
+                "transposed, which the map of --write-map does"
+            )
+
+    def _is_transposed(self, mine: int, theirs: int) -> bool:
+        """Whether the values of one matrix are the other's transposed, and not the other's."""
+        if None in (self._net(0).parameter(mine).data.load, self._net(1).parameter(theirs).data.load):
+            return False
+        a, b = self._net(0).data(mine).numpy(), self._net(1).data(theirs).numpy()
+        return np.array_equal(a.T, b) and not np.array_equal(a, b)
 
     def pair_in_order(self) -> None:
         """Pair what is left of one shape in its order, where both sides have as many."""
@@ -428,6 +499,8 @@ class _Search:
             for key in layer.parameters.values()
             if key not in taken and layer.path not in self.mapping.without
         ]
+        if self.is_called:
+            self._turn()
         return done
 
     def _take_fused(self, held: Sequence[Mapping[str, Layer]]) -> None:

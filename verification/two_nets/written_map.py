@@ -128,7 +128,8 @@ def map_like(
         more = [f"  and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         head = f"the checkpoint `{source}` does not fit the net:"
         text = "\n".join([head, *problems[:_LISTED], *more])
-        raise ModelError("E801", text, place=str(source), hint=_fused_hint(pairing.only_source, lacking))
+        hint = _fused_hint(pairing.only_source, lacking) or _size_hint(lacking, net, given)
+        raise ModelError("E801", text, place=str(source), hint=hint)
     if ordered := pairs_by_order(pairing):
         if not by_order:
             raise order_refused(pairing, ordered, str(source))
@@ -261,10 +262,29 @@ def _fused_hint(only_source: Sequence[str], only_target: Sequence[str]) -> str:
     return ""
 
 
+def _size_hint(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]) -> str:
+    """What to write where parameters have the net's names and other sizes, as for other classes."""
+    wanted = _shapes(net)
+    held = {plain_name(name): data.shape for name, data in given.items()}
+    other = [n for n in names if n in wanted and held.get(plain_name(n), wanted[n]) != wanted[n]]
+    if not other:
+        return ""
+    left_out = json.dumps(dict.fromkeys(name.rpartition(".")[0] or name for name in other))
+    return (
+        "give the net the file's sizes, or leave out what has others, which the net then draws: "
+        f"--map {left_out}"
+    )
+
+
+def _shapes(net: Graph) -> dict[str, tuple[int, ...]]:
+    """Every name of every parameter of a net -> its shape."""
+    paths = net.parameter_paths()
+    return {n: tuple(p.data.shape) for p in net.parameters() for n in paths.get(p.key, [p.declared])}
+
+
 def _lacking(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]) -> Iterator[str]:
     """What is said of parameters of the net that nothing of the checkpoint stands for."""
-    paths = net.parameter_paths()
-    wanted = {n: p.data.shape for p in net.parameters() for n in paths.get(p.key, [p.declared])}
+    wanted = _shapes(net)
     held = {plain_name(name): data.shape for name, data in given.items()}
     fitting: list[str] = []
     blamed: set[str] = set()
@@ -295,8 +315,7 @@ def _rows(pairing: Pairing, tied: Mapping[str, str] | None = None) -> list[Renam
     targets = {p.key: ("", "identity", p.data.shape) for p in source.parameters()}
     for (mine, theirs), p in pairing.parameters.items():
         if p.fits:
-            form = "identity" if p.shape == p.target_shape else "reshape"
-            targets[mine] = names[theirs][0], form, p.target_shape
+            targets[mine] = names[theirs][0], p.form, p.target_shape
             taken.add(theirs)
     for mine, theirs in _counters(pairing):
         targets[mine] = names[theirs][0], "identity", target.parameter(theirs).data.shape
