@@ -192,22 +192,47 @@ def patches(
     stride: Sequence[int],
     dilate: Sequence[int],
     pad: Sequence[int],
+    sizes: Sequence[Any] | None = None,
 ) -> Value:
-    """Build the patches of two axes of static size: (batch, channels, *kernel, *places).
+    """Build the patches of two axes: (batch, channels, *kernel, *places).
 
     One Gather an axis by a table of places.
+
+    Args:
+        call: the call that is lowered.
+        x: four axes.
+        kernel: size of a patch.
+        stride: places from a patch to the next.
+        dilate: places from an element of a patch to the next.
+        pad: zeros around each axis, on each side.
+        sizes: of the two axes, where they may be symbolic.
     """
-    sizes = call.static_shape(x, [2, 3])
+    sizes = call.static_shape(x, [2, 3]) if sizes is None else sizes
     if any(pad):
         pads = call.constant([*pad, *pad])
         x = call.op("Pad", x, pads, call.scalar_like(0, x), call.constant([2, 3]))
     for at, axis in enumerate((2, 4)):  # the first Gather puts an axis before the second one's
-        reach = dilate[at] * (kernel[at] - 1) + 1
-        starts = np.arange(0, sizes[at] + 2 * pad[at] - reach + 1, stride[at])
-        x = call.op(
-            "Gather", x, call.constant((np.arange(kernel[at]) * dilate[at])[:, None] + starts), axis=axis
-        )
+        places = windows(call, sizes[at] + 2 * pad[at], kernel[at], dilate[at], stride[at])
+        x = call.op("Gather", x, places, axis=axis)
     return call.op("Transpose", x, perm=[0, 1, 2, 4, 3, 5])
+
+
+def windows(call: Call, extent: Any, length: int, dilate: int, step: int) -> Value:
+    """Return a table of places along an axis: (places within a window, windows).
+
+    Args:
+        call: the call that is lowered.
+        extent: size of the axis, which may be symbolic.
+        length: number of places of a window.
+        dilate: places from one of them to the next.
+        step: places from a window to the next.
+    """
+    within, reach = (np.arange(length) * dilate)[:, None], dilate * (length - 1)
+    if isinstance(extent, int):
+        return call.constant(within + np.arange(0, extent - reach, step))
+    end = call.op("Squeeze", call.shape_value([extent - reach]), call.constant([0]))
+    starts = call.op("Range", call.constant(0), end, call.constant(step))
+    return call.op("Add", starts, call.constant(within))
 
 
 def scales_make_sizes(scales: Sequence[float], sizes: Sequence[Any], wanted: Sequence[Any]) -> bool:

@@ -79,6 +79,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
     require_python(module)
     require_plain(module)
     bound = bind(module, inputs)
+    axes = dynamic_axes(bound, options)
 
     def call() -> object:
         args, kwargs = bound.built(lambda _, leaf: leaf)  # anew: a cache that is given is written into
@@ -86,7 +87,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
 
     drawn = _initialised(module, call, options)
     try:
-        found = _with_axes(module, bound, options)
+        found = _with_axes(module, bound, axes)
     except ModelError as error:
         if error.code == "E103" and _runs(module, call):
             raise trace_error(module, error) from error.__cause__
@@ -98,7 +99,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
     caches = find_caches(module, read, call)
     if caches.refilled:
         with caches.empty_caches(module):
-            found = _with_axes(module, bound, options)
+            found = _with_axes(module, bound, axes)
     found.notes += [*drawn, *caches.notes()]
     return found
 
@@ -129,9 +130,8 @@ def _initialised(module: Module, call: Callable[[], object], options: LoadOption
         raise export_error(module, error) from error
 
 
-def _with_axes(module: Module, bound: Arguments, options: LoadOptions) -> Captured:
+def _with_axes(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]]) -> Captured:
     """Export with dynamic axes, or without where the module insists on one size."""
-    axes = dynamic_axes(bound.leaves, options)
     traced = bound.repeated(axes) if axes else bound
 
     def symbolic() -> Captured:

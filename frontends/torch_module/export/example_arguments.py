@@ -238,31 +238,32 @@ def _tensors(value: Any) -> Any:
     return pytree.tree_map(lambda leaf: tensor_of(leaf) if isinstance(leaf, np.ndarray) else leaf, value)
 
 
-def dynamic_axes(leaves: Mapping[str, Any], options: LoadOptions) -> dict[str, tuple[int, ...]]:
+def dynamic_axes(arguments: Arguments, options: LoadOptions) -> dict[str, tuple[int, ...]]:
     """Leaf -> the axes that are to be symbolic.
 
     Raises:
         ModelError: E103 for inputs that there are not, and axes that they have not.
     """
-    tensors = {n: t for n, t in leaves.items() if hasattr(t, "shape")}
-    unknown = sorted(set(options.dynamic) - set(tensors))
+    tensors = arguments.tensors
+    leaf_of = {n.replace("*", f"{arguments.variadic}_", 1): n for n in tensors}  # as the graph names them
+    unknown = sorted(set(options.dynamic) - set(leaf_of))
     if unknown:
         raise ModelError(
             "E103",
-            f"expected dynamic axes of inputs among {', '.join(tensors)}, got `{unknown[0]}`",
+            f"expected dynamic axes of inputs among {', '.join(leaf_of)}, got `{unknown[0]}`",
             place="--dynamic",
         )
     if not options.dynamic_batch and not options.dynamic:
         return {}
     if options.dynamic:
         for name, chosen in options.dynamic.items():
-            rank = tensors[name].dim()
+            rank = tensors[leaf_of[name]].dim()
             if any(not 0 <= a < rank for a in chosen):
                 raise ModelError(
                     "E103",
                     f"expected axes of `{name}` below its rank {rank}, got {list(chosen)}",
                     place="--dynamic",
                 )
-        return {n: tuple(a) for n, a in options.dynamic.items() if a}
+        return {leaf_of[n]: tuple(a) for n, a in options.dynamic.items() if a}
     ranked = [t for t in tensors.values() if t.dim()]
     return {n: (0,) for n, t in tensors.items() if t.dim() and t.shape[0] == ranked[0].shape[0]}

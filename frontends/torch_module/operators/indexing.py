@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
-from ...formulas import patches
+from ...formulas import patches, windows
 from ...lowering_table import LoweringTable
 from ..call import Call
 from ..symbols import Size
@@ -69,12 +69,9 @@ def unfold(call: Call) -> Value:
     """Windows of an axis, their elements on a new last axis: one Gather by a table of places."""
     rank, length, step = call.rank("self"), call.int("size"), call.int("step")
     axis = call.axis("dimension")
-    extent = call.shape("self")[axis]
-    if not isinstance(extent, int):
-        raise call.unsupported(f"expected a static size of axis {axis}, got `{extent}`")
-    starts = np.arange(0, extent - length + 1, step)
-    y = call.op("Gather", call.value("self"), call.constant(starts[:, None] + np.arange(length)), axis=axis)
-    return call.op("Transpose", y, perm=[a for a in range(rank + 1) if a != axis + 1] + [axis + 1])
+    places = windows(call, call.shape("self")[axis], length, 1, step)
+    y = call.op("Gather", call.value("self"), places, axis=axis)
+    return call.op("Transpose", y, perm=[a for a in range(rank + 1) if a != axis] + [axis])
 
 
 @TABLE.op("aten.im2col.default")
@@ -84,7 +81,8 @@ def im2col(call: Call) -> Value:
     padding, stride = call.ints("padding"), call.ints("stride")
     batched = call.rank("self") == 4
     x = call.value("self") if batched else call.op("Unsqueeze", call.value("self"), call.constant([0]))
-    return call.reshape(patches(call, x, kernel, stride, dilation, padding), call.result_shape)
+    found = patches(call, x, kernel, stride, dilation, padding, call.shape("self")[-2:])
+    return call.reshape(found, call.result_shape)
 
 
 @TABLE.op("aten.gather.default")

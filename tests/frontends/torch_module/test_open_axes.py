@@ -1,0 +1,75 @@
+"""Axes that are open: windows along them, and how they are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnxruntime
+import pytest
+import torch
+from torch.nn import functional as F
+
+import regraft
+from regraft.ir import ModelError
+
+from .comparison import Function
+
+
+def spectrum(x: torch.Tensor) -> torch.Tensor:
+    return torch.stft(x, 32, 8, window=torch.hann_window(32), return_complex=True).abs()
+
+
+WINDOWS = {
+    "windows of one axis": (lambda x: x.unfold(-1, 4, 2), (1, 3, 24), (0, 2), [(2, 3, 11), (1, 3, 4)]),
+    "windows with gaps": (lambda x: x.unfold(1, 1, 3), (2, 9, 3), (0, 1), [(2, 4, 3)]),
+    "windows of windows": (
+        lambda x: x.unfold(2, 4, 2).unfold(3, 3, 1),
+        (1, 3, 8, 10),
+        (0, 2, 3),
+        [(2, 3, 6, 7)],
+    ),
+    "patches": (
+        lambda x: F.unfold(x, (2, 3), dilation=(2, 1), padding=(1, 0), stride=(2, 1)),
+        (2, 3, 6, 7),
+        (0, 2, 3),
+        [(1, 3, 5, 9)],
+    ),
+    "spectra of sounds": (spectrum, (2, 160), (0, 1), [(1, 250), (3, 77)]),
+}
+
+
+@pytest.mark.parametrize(("function", "shape", "axes", "others"), WINDOWS.values(), ids=list(WINDOWS))
+def test_windows_along_an_open_axis(
+    function: Callable[..., torch.Tensor],
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    others: list[tuple[int, ...]],
+    tmp_path: Path,
+) -> None:
+    torch.manual_seed(0)
+    graph = regraft.load(Function(function), (torch.randn(shape),), dynamic={"arguments_0": axes})
+    assert not any("static shapes" in note for note in graph.origin.notes)
+    for target in ("onnx", "mindspore"):
+        out = tmp_path / ("net.onnx" if target == "onnx" else "net")
+        regraft.save(regraft.rewrite(graph).graph, out, to=target)
+        report = regraft.verify(graph, out)
+        assert report.passed, report.render()
+    session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
+    for other in others:
+        x = torch.randn(other)
+        (found,) = session.run(None, {"arguments_0": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), function(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "message"),
+    [
+        ({"x": [0]}, "E103 expected dynamic axes of inputs among arguments_0, got `x`"),
+        ({"arguments_0": [0, 5]}, "E103 expected axes of `arguments_0` below its rank 2, got [0, 5]"),
+    ],
+)
+def test_an_axis_that_no_input_has_is_named(dynamic: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(ModelError) as refusal:
+        regraft.load(Function(lambda x: x * 2), (torch.ones(2, 3),), dynamic=dynamic)
+    assert str(refusal.value).startswith(message)
