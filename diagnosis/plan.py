@@ -73,7 +73,9 @@ def _container(subject: Subject, code: str, value: Any) -> str:
     space = vars(subject.module) if subject.module is not None else {}
     is_dict = isinstance(value, dict)
     if code == "PL102" and subject.framework == "mindspore":
-        if is_dict or not all(type(v).__name__ == "Parameter" for v in value):
+        from mindspore import Parameter
+
+        if is_dict or not all(isinstance(v, Parameter) for v in value):
             return ""
         own = next((n for n, v in space.items() if getattr(v, "__name__", "") == "ParameterTuple"), "")
         alias = next((n for n, v in space.items() if getattr(v, "__name__", "") == "mindspore"), "")

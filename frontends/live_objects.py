@@ -13,7 +13,7 @@ from .reached_code import CALLABLES, ReachedCode
 
 _CONTAINERS = (dict, OrderedDict, defaultdict, list, set, deque, weakref.WeakKeyDictionary)
 _ATOMS = (str, bytes, int, float, complex, bool, type(None), types.ModuleType)
-_USUAL = frozenset(_ATOMS)
+USUAL_ATOMS = frozenset(_ATOMS)
 """Types of atoms themselves, which are told apart faster than classes derived of them."""
 
 _LIBRARIES = ("torch", "mindspore", "numpy", "builtins", "weakref", "threading", "_thread", "logging")
@@ -59,7 +59,7 @@ class Snapshot:
     def _look_into(self, models: Iterable[Any]) -> list[Any]:
         """Note the state of objects and of all that they hold; returns the callables among these."""
         callables: list[Any] = []
-        waiting = [value for value in models if type(value) not in _USUAL]
+        waiting = [value for value in models if type(value) not in USUAL_ATOMS]
         while waiting:
             found = waiting.pop()
             if id(found) in self._seen:
@@ -86,7 +86,7 @@ class Snapshot:
                     self._kinds.update(dict.fromkeys(type(found).__mro__))
                     self._undo.append(container_kept(attributes))
                     held = attributes.values()
-            waiting += [value for value in held if type(value) not in _USUAL]
+            waiting += [value for value in held if type(value) not in USUAL_ATOMS]
         return callables
 
     def _sort(self, found: Any) -> str:

@@ -7,6 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from ..ir import Graph, Module, Parameter
+from ..ir.fixed_scales import is_fixed_scale
 from .base import Change, Pass
 from .deduplicate_modules import postorder
 from .naming.conflicts import report_conflicts
@@ -139,7 +140,7 @@ def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
     """Report the parameters of modules that run which no operator uses."""
     paths = graph.parameter_paths()
     named = {p.key: (paths.get(p.key) or [p.name])[0] for p in unused}
-    fixed = {p.key for p in unused if is_fixed_gamma(p)}
+    fixed = {p.key for p in unused if is_fixed_scale(graph, p)}
     changes = [_report_fixed(p, named[p.key]) for p in unused if p.key in fixed]
     changes += [
         Change(
@@ -162,11 +163,6 @@ def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
             )
         )
     return changes
-
-
-def is_fixed_gamma(parameter: Parameter) -> bool:
-    """Whether MXNet's fix_gamma makes a parameter idle, which the frontend then reads as frozen."""
-    return parameter.role == "gamma" and not parameter.trainable and not parameter.is_buffer
 
 
 def _report_fixed(gamma: Parameter, path: str) -> Change:

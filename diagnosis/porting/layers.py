@@ -41,7 +41,7 @@ class _Layer:
         path: in the model.
         part: the layer.
         call: the user's call of its class; None where none was seen.
-        following: the class of what is registered after it, beside it; empty for none.
+        following: the library's class of what is registered after it, beside it; empty for none.
         pads: of a convolution: what padding "same" comes to at the graph's sizes, begins before ends; None
             where they are not known.
     """
@@ -123,7 +123,9 @@ def _layers(subject: Subject) -> Iterator[tuple[_Layer, str]]:
     """Every layer of MindSpore's that the user's own code constructs, and where."""
     parts = dict(subject.parts())
     pads = _find_same_pads(subject.graph)
-    following = {id(a): type(b).__name__ for part in parts.values() for a, b in pairwise(_children(part))}
+    following = {
+        id(a): _library_name(type(b)) for part in parts.values() for a, b in pairwise(_children(part))
+    }
     for path, part in parts.items():
         if not type(part).__module__.startswith(("mindspore.nn.layer", "mindspore.nn.loss")):
             continue
@@ -140,6 +142,11 @@ def _layers(subject: Subject) -> Iterator[tuple[_Layer, str]]:
 
 def _children(part: Any) -> list[Any]:
     return [child for child in (vars(part).get("_cells") or {}).values() if child is not None]
+
+
+def _library_name(cls: type) -> str:
+    """The name of the library's class that a class is or derives from: the user's own may have any name."""
+    return next((base.__name__ for base in cls.__mro__ if is_library_class(base)), "")
 
 
 def _is_users(owner: Any) -> bool:

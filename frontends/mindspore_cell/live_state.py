@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.outside.own_folders import temporary_folder
-from ..live_objects import Snapshot
+from ..live_objects import USUAL_ATOMS, Snapshot
 
 _WRITERS = re.compile(r"assign|scatter|set_data|setitem|inplace|[a-z]_$", re.IGNORECASE)
 
@@ -131,7 +131,13 @@ def may_write(cells: Sequence[Any]) -> bool:
     waiting = [
         f for name in methods if name not in _CONSTRUCTORS and _is_called_unnamed(name) for f in methods[name]
     ]
-    waiting += [f for cell in cells for held in vars(cell).values() for f in _functions(held)]
+    waiting += [
+        function
+        for cell in cells
+        for value in vars(cell).values()
+        if type(value) not in USUAL_ATOMS  # most attributes, and none holds a function
+        for function in _functions(value)
+    ]
     seen: set[CodeType] = set()
     while waiting:
         function = waiting.pop()

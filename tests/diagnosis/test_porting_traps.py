@@ -308,6 +308,14 @@ def test_right_layers_are_left_alone(init: str, tmp_path: Path) -> None:
     assert not found(tmp_path, net(init))
 
 
+@pytest.mark.parametrize(("base", "codes"), [("nn.Cell", {"PT102"}), ("nn.BatchNorm2d", set())])
+def test_only_what_is_a_normalisation_takes_a_bias_out(base: str, codes: set[str], tmp_path: Path) -> None:
+    own = f"class BatchNorm2d({base}):\n    def construct(self, x):\n        return x * 2\n"
+    made = "BatchNorm2d()" if base == "nn.Cell" else "BatchNorm2d(5)"
+    layers = f'self.c = nn.SequentialCell(nn.Conv2d(4, 5, 3, pad_mode="valid"), {made})'
+    assert {f.code for f in found(tmp_path, net(layers, "self.c(x)", before=own))} == codes
+
+
 def test_a_live_net_is_judged_by_its_values() -> None:
     class Block(nn.Cell):
         def __init__(self) -> None:

@@ -103,8 +103,9 @@ def paired_runner(
     runtime = _find_live_runtime(graph)
     if runtime is None:
         graph = graph.copy()
+        paths = graph.parameter_paths()
         for parameter in graph.parameters():
-            names = graph.parameter_paths().get(parameter.key, [parameter.declared])
+            names = paths.get(parameter.key, [parameter.declared])
             found = next((values[n] for n in names if n in values), None)
             if found is not None and not (graph.origin.trusted and _holds(parameter, found)):
                 parameter.data = TensorData.of(found)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...checkpoints.spelling import COUNTER, plain_shape, role_of
 from ...ir import Graph, Operator, Parameter, TensorData, numpy_dtype
+from ...ir.fixed_scales import is_fixed_scale
 
 _LAYER_ROLES = re.compile(
     r"^(weight|bias|running_mean|running_var|parameters|in_proj_weight|in_proj_bias|bias_[kv]|[qkv]_proj_weight"
@@ -66,11 +67,6 @@ class Net:
         if data.load is None or not is_fixed_scale(self.graph, parameter):
             return data
         return TensorData(data.dtype, data.shape, lambda: np.ones(data.shape, numpy_dtype(data.dtype)))
-
-
-def is_fixed_scale(graph: Graph, parameter: Parameter) -> bool:
-    """Whether a parameter is a scale that MXNet counts as 1: the only one that it does not train."""
-    return graph.origin.framework == "mxnet" and parameter.role == "gamma" and not parameter.trainable
 
 
 def describe(graph: Graph) -> Net:

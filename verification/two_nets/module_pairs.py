@@ -91,7 +91,8 @@ def _leaves(tree: ModuleTree) -> dict[str, list[tuple[str, str]]]:
         path = tree.path(module.key)
         if module.children or module.parameters or not path or module.key not in first:
             continue
-        leaf = (first[module.key], _CLASSES.get(module.class_name, module.class_name), path)
+        name = module.class_name
+        leaf = (first[module.key], name if module.namesake else _CLASSES.get(name, name), path)
         above = path.rpartition(".")[0]
         while above and (holder := tree.find(above)) is not None and holder.container is not None:
             found.setdefault(above, []).append(leaf)

@@ -191,14 +191,17 @@ class _Search:
 
     def _names(self) -> list[dict[str, str]]:
         """Per side: a parameter's name -> its layer's path."""
+        nets = (self.pairing.source, self.pairing.target)
         return [
             {
                 name: layer.path
                 for layer in side.values()
                 for key in layer.parameters.values()
-                for name in net.graph.parameter_paths().get(key, [net.names[key]])
+                for name in paths.get(key, [net.names[key]])
             }
-            for side, net in zip(self.free, (self.pairing.source, self.pairing.target), strict=True)
+            for side, net, paths in zip(
+                self.free, nets, [net.graph.parameter_paths() for net in nets], strict=True
+            )
         ]
 
     def _by_name(self) -> None:

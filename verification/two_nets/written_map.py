@@ -19,8 +19,9 @@ from ...checkpoints.packed import is_vector, stem_of, taken_apart, vector_of
 from ...checkpoints.prefixes import aligned
 from ...checkpoints.spelling import COUNTER, plain_name, universal_name
 from ...ir import Graph, ModelError, Parameter, TensorData, numpy_dtype
+from ...ir.fixed_scales import is_fixed_scale
 from .by_order import order_refused, pairs_by_order, text_of_pairs
-from .layers import Net, is_fixed_scale
+from .layers import Net
 from .pair_map import PairMap
 from .pairing import Pairing, pair
 
