@@ -50,7 +50,7 @@ def walk(graph: Graph, root: Any) -> CellTree:
     return tree
 
 
-def _is_namesake(cls: type) -> bool:
+def is_namesake(cls: type) -> bool:
     """Whether a class is only called as a layer of MindSpore's, from which it does not derive."""
     from mindspore import nn
 
@@ -73,7 +73,7 @@ def _add_cell(
         container=_container(cell),
         location=place.of_registration(name) if parent is not None else place.of_class(),
         arguments=_arguments(cell),
-        namesake=_is_namesake(type(cell)),
+        namesake=is_namesake(type(cell)),
     )
     tree.modules[id(cell)], tree.cells[key] = key, cell
     tree.notes += _lost_in_training(graph, cell, key)

@@ -88,3 +88,32 @@ def test_a_program_that_was_exported_tells_whose_class_it_is(tmp_path) -> None:
         graph = regraft.rewrite(regraft.load(tmp_path / f"{name}.pt2", None)).graph
         (found,) = [str(p.initializer) for p in graph.parameters() if p.name.endswith("weight")]
         assert found.partition("(")[0] == law, name
+
+
+class Dropout(ms.nn.Cell):
+    """Has a ratio, and computes with it, or hands the work to a layer of its own."""
+
+    def __init__(self, inner: ms.nn.Cell | None = None) -> None:
+        super().__init__()
+        self.p = 0.5
+        self.inner = inner
+
+    def construct(self, x):
+        return x * self.p if self.inner is None else self.inner(x)
+
+
+DERIVED = type("Dropout", (ms.nn.Dropout,), {})
+
+
+@pytest.mark.parametrize(
+    ("layer", "operators"),
+    [
+        (lambda: Dropout(), ["Mul"]),
+        (lambda: Dropout(ms.nn.Dropout(p=0.25)), ["Dropout"]),
+        (lambda: ms.nn.Dropout(p=0.25), ["Dropout"]),
+        (lambda: DERIVED(p=0.25), ["Dropout"]),
+    ],
+)
+def test_only_a_layer_of_mindspores_drops_by_its_ratio(layer: object, operators: list[str]) -> None:
+    graph = regraft.load(Net(layer()), (X,))
+    assert [o.op_type for o in graph.operators()] == [*operators, "Tanh"]
