@@ -158,6 +158,42 @@ def test_a_checkpoint_that_does_not_fit_a_net_is_refused(folder: Path, tmp_path:
         api.convert_checkpoint(tmp_path / "less.pth", target, like=f"{folder / 'nets.py'}:Same")
 
 
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("in_mindspore", [False, True])
+def test_a_parameter_of_the_root_itself_has_no_other_layers_counterpart(
+    tmp_path: Path, beside: bool, in_mindspore: bool
+) -> None:
+    """The path of a root is empty, and no sign that a layer has no counterpart."""
+    library = "mindspore" if in_mindspore else "torch"
+    zeros = 'ms.Parameter(ms.Tensor([0.0] * 4), name="w")' if in_mindspore else "nn.Parameter(torch.zeros(4))"
+    base, method, dense = ("Cell", "construct", "Dense") if in_mindspore else ("Module", "forward", "Linear")
+    lines = [
+        f"import {library}{' as ms' if in_mindspore else ''}",
+        f"from {library} import nn",
+        f"class Net(nn.{base}):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        f"        self.w = {zeros}",
+        *([f"        self.fc = nn.{dense}(4, 3)"] if beside else []),
+        f"    def {method}(self, x):",
+        f"        return {'self.fc(x * self.w)' if beside else 'x * self.w'}",
+    ]
+    file = tmp_path / "net.py"
+    file.write_text("\n".join(lines) + "\n")
+    rest = {"fc.weight": torch.rand(3, 4), "fc.bias": torch.rand(3)} if beside else {}
+    there = tmp_path / "there.ckpt"
+    torch.save({"other.scale": torch.rand(5), **rest}, tmp_path / "a.pth")
+    with pytest.raises(ModelError, match=r"only in the net: `w`"):
+        api.convert_checkpoint(tmp_path / "a.pth", there, like=f"{file}:Net")
+    assert not there.exists()
+    w = torch.rand(4)
+    torch.save({"w": w, **rest}, tmp_path / "b.pth")
+    api.convert_checkpoint(tmp_path / "b.pth", there, like=f"{file}:Net")
+    found = read_checkpoint(there)
+    np.testing.assert_array_equal(found["w"].numpy(), w.numpy())
+    assert len(found) == 1 + len(rest)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_another_float_type_is_cast_to_the_nets(folder: Path, tmp_path: Path, dtype: torch.dtype) -> None:
     state = torch.load(folder / "plain.pth")

@@ -141,6 +141,10 @@ def _paired(nets: Sequence[Net], mapping: PairMap, stated: Sequence[Stated], in_
     return search.result()
 
 
+_ENDS = ("<", ">")
+"""What begins the name of an input or output of a net, where a path is expected; the root's path is empty."""
+
+
 class _Search:
     def __init__(self, source: Net, target: Net, mapping: PairMap, stated: Sequence[Stated]) -> None:
         self.mapping = mapping
@@ -341,9 +345,9 @@ class _Search:
                 known = edges[side].get(path)
                 if path in number[side] or not known:
                     continue
-                if any(n[0] not in "<>" and n not in number[side] for n in known):
+                if any(not n.startswith(_ENDS) and n not in number[side] for n in known):
                     continue
-                token = frozenset(n if n[0] in "<>" else number[side][n] for n in known)
+                token = frozenset(n if n.startswith(_ENDS) else number[side][n] for n in known)
                 groups[side].setdefault((layer.signature, token), []).append(path)
         for token, paths in groups[0].items():
             others = groups[1].get(token, [])
@@ -419,7 +423,7 @@ class _Search:
                 if path in self.free[side]:
                     open_.append(layer)
                 continue
-            number = self.number[side].get(path, -1)
+            number = -1 if layer is None else self.number[side].get(path, -1)
             if open_:
                 found[last, number] = open_
             open_, last = [], number
@@ -477,7 +481,8 @@ class _Search:
         taken: set[int] = set()
         self._take_fused(held)
         for layer in done.source.layers:
-            target = held[1].get(done.layers.get(layer.path, ""))
+            path = done.layers.get(layer.path)  # "" is a path: that of the root's own parameters
+            target = None if path is None else held[1].get(path)
             theirs = dict(target.parameters) if target is not None else {}
             for role, key in layer.parameters.items():
                 name = done.source.names[key]
