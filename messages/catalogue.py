@@ -66,6 +66,11 @@ class Catalogue(NullTranslations):
         """Translate the content of a slot: a message, several, or a list of names; a single name stays."""
         if not is_spoken(slot) and not _SENTENCE.search(part):
             return part
+        several = part.split("; ")
+        if len(several) > 1:  # a slot of one message would hold the others
+            told = [self.gettext(one) for one in several]
+            if all(new != old for new, old in zip(told, several, strict=True)):
+                return _CHINESE["; "].join(told)
         said = self.gettext(part)
         return self._listed(part) if said == part else said
 

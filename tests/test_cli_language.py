@@ -203,3 +203,24 @@ def test_what_a_message_holds_is_no_pattern() -> None:
     found = Catalogue('msgid "one {cls} is {kind}"\nmsgstr "{kind}, {cls}"\n')
     assert found.gettext("one `{what}` is {cls}\\1") == "{cls}\\1, `{what}`"
     assert found.gettext("one " + "a is " * 5000) == "one " + "a is " * 5000
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "first divergence: (root)#1: alpha 0.5 against 1; call `F.elu` (a.py:1) against `f.elu` (b.py:2)",
+            "第一处分歧：(root)#1：alpha 0.5 对 1；调用 `F.elu` (a.py:1) 对 `f.elu` (b.py:2)",
+        ),
+        ("operands in another order against as they are: N `a`", "操作数换成另一种顺序 对 保持原样：N `a`"),
+        ("factor 2 against none: N `a`", "系数 2 对 无：N `a`"),
+        ("write: the operands exchanged - at b.py:12", "应写: 交换操作数 - 位于 b.py:12"),
+        ("write: operands 1 and 3 exchanged - at b.py:12", "应写: 交换第 1 个和第 3 个操作数 - 位于 b.py:12"),
+        (
+            "write: what the source's `F.elu` computes before `x * 2` - at b.py:12",
+            "应写: 在 `x * 2` 之前写与源模型的 `F.elu` 相同的计算 - 位于 b.py:12",
+        ),
+    ],
+)
+def test_the_cause_in_a_method(line: str, said: str) -> None:
+    assert say_lines(line, "zh") == said
