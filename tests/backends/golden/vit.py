@@ -135,7 +135,7 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint, only=None):
-    """Load a .ckpt or .safetensors file (or `only` these names); ValueError unless it fits the net exactly."""
+    """Load a .ckpt or .safetensors file (or `only` some names); ValueError unless it fits the net exactly."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}
