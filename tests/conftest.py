@@ -43,8 +43,13 @@ def pytest_make_collect_report():
 
 
 def pytest_runtest_setup():
-    """Nets that tests themselves run in MindSpore compute one operator after another, as in our runs."""
+    """Nets that tests themselves run in MindSpore compute one operator after another, as in our runs.
+
+    A kernel that an earlier test ran may have left the processor flushing small numbers to zero.
+    """
     as_a_fresh_process_draws()
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)
     if "mindspore" in sys.modules:
         sys.modules["mindspore"].runtime.launch_blocking()
 
