@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Builder, Graph, ModelError, RegraftError, Value
 from ..ir.analysis.bends import Bend, find_bends
 from .compare import kind_of
-from .runners.onnx_runner import OnnxRunner
+from .probes import Probe
 from .runners.runs import CallRecord
 
 _MARGIN = 1e-2
@@ -45,7 +45,7 @@ class Bending:
             (i, r) for i, bend in enumerate(self.bends) for r in range(len(bend.regions))
         }
         self._graph = graph
-        self._probe: OnnxRunner | None = None
+        self._probe = Probe(graph, self._of_bends)
         self._has_run = False
 
     def note(self, inputs: Mapping[str, np.ndarray]) -> bool:
@@ -61,25 +61,16 @@ class Bending:
         if not self.unseen:
             return False
         try:
-            outputs = self._runner().run(inputs, calls=False).outputs
+            extremes = self._probe.run(inputs)
         except RegraftError:  # the graph may not run as a whole, and inputs may be none of its own
             return False
         self._has_run = True
-        extremes = [array for _, array in outputs[len(self._graph.outputs) :]]
         return self._cross_off(numbers, [extremes[2 * n + side] for n in numbers for side in (0, 1)])
 
-    def _runner(self) -> OnnxRunner:
-        if self._probe is None:
-            probed = self._graph.copy()
-            probed.updates = {}
-            for parameter in probed.parameters():  # a source may have several of one name
-                parameter.name = f"parameter {parameter.key}"
-            b = Builder(probed)
-            for number, bend in enumerate(self.bends):
-                for name, value in zip(("least", "most"), _extremes(b, bend), strict=True):
-                    probed.outputs.append((f"{name} {number}", value))
-            self._probe = OnnxRunner(probed, optimised=False)
-        return self._probe
+    def _of_bends(self, b: Builder) -> Iterator[tuple[str, Value]]:
+        for number, bend in enumerate(self.bends):
+            for name, value in zip(("least", "most"), _extremes(b, bend), strict=True):
+                yield f"{name} {number}", value
 
     def _cross_off(self, numbers: Sequence[int] | range, extremes: Sequence[np.ndarray]) -> bool:
         before = len(self.unseen)
@@ -129,7 +120,7 @@ class Bending:
         self, call: str, numbers: Sequence[int], record: CallRecord
     ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]] | None:
         """Return a function from a call's inputs to the extremes at its bends; None if inputs do not pair."""
-        runner = self._runner()
+        runner = self._probe.runner()
         entering = runner.calls[call]["inputs"] if call in runner.calls else []
         order = _pair_shapes([runner.dims(name) for name in entering], record.inputs)
         if not order:

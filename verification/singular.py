@@ -6,13 +6,13 @@ Without such a point it is a fault that only some inputs show.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
 from ..ir import Builder, Graph, Operator, RegraftError, Value
+from .probes import Probe
 from .proof import upstream
-from .runners.onnx_runner import OnnxRunner
 
 _COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
 
@@ -39,7 +39,7 @@ class Singularities:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._nodes = {n.key: n for n in graph.operators() if not n.domain and _takes_floats(graph, n)}
-        self._probe: OnnxRunner | None = None
+        self._probe = Probe(graph, self._distances)
 
     def near(self, inputs: Mapping[str, np.ndarray], outputs: Collection[str]) -> str:
         """Describe an operator before some outputs whose operand comes close; empty if there is none.
@@ -53,26 +53,17 @@ class Singularities:
         if not before:
             return ""
         try:
-            if self._probe is None:
-                self._probe = self._make_probe()
-            run = self._probe.run(inputs, calls=False)
+            found = [float(array) for array in self._probe.run(inputs)]
         except RegraftError:  # the graph may not run by itself: then nothing shows that there is one
             return ""
-        found = [float(array) for _, array in run.outputs[len(self._graph.outputs) :]]
         for (key, node), distance in zip(self._nodes.items(), found, strict=True):
             if key in before and distance <= (_NEAR_JUMP if node.op_type in _JUMPS else _NEAR_POLE):
                 return self._graph.describe(key)
         return ""
 
-    def _make_probe(self) -> OnnxRunner:
-        probed = self._graph.copy()
-        probed.updates = {}
-        for parameter in probed.parameters():  # a source may have several of one name
-            parameter.name = f"parameter {parameter.key}"
-        b = Builder(probed)
+    def _distances(self, b: Builder) -> Iterator[tuple[str, Value]]:
         for key, node in self._nodes.items():
-            probed.outputs.append((f"distance {key}", _distance(b, probed, node)))
-        return OnnxRunner(probed, optimised=False)
+            yield f"distance {key}", _distance(b, b.graph, node)
 
 
 def _takes_floats(graph: Graph, node: Operator) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir import Graph, Operator, RegraftError, Value
 from .compare import kind_of
-from .runners.onnx_runner import OnnxRunner
+from .probes import Probe
 
 _MOST = 2**22
 """Elements of an operand above which it is not looked at."""
@@ -51,20 +51,14 @@ def find_ties(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[Tie]:
     chosen = [node for node in graph.operators() if _chooses(graph, node)]
     if not chosen:
         return []
-    probed = graph.copy()
-    probed.updates = {}
-    for parameter in probed.parameters():  # a source may have several of one name
-        parameter.name = f"parameter {parameter.key}"
-    own, operands = len(probed.outputs), [graph.operands(node.key) for node in chosen]
+    operands = [graph.operands(node.key) for node in chosen]
     values = list(dict.fromkeys(v for some in operands for v in some[:2] if v is not None))
-    probed.outputs += [(f"chosen {at}", value) for at, value in enumerate(values)]
+    probe = Probe(graph, lambda _: ((f"chosen {at}", value) for at, value in enumerate(values)))
     try:
-        runner = OnnxRunner(probed, optimised=False)
-        run = runner.run(inputs, calls=False)
-        runner.close()
+        arrays = dict(zip(values, probe.run(inputs), strict=True))
+        probe.close()
     except RegraftError:
         return []
-    arrays = dict(zip(values, (array for _, array in run.outputs[own:]), strict=True))
     found: list[Tie] = []
     for node, some in zip(chosen, operands, strict=True):
         counts = _count(node, [arrays[v] for v in some[:2] if v is not None])

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..ir import Builder, Graph, Operator, RegraftError, Value
 from .compare import compare, kind_of
+from .probes import Probe
 from .proof import upstream
 from .report import OutputRow
-from .runners.onnx_runner import OnnxRunner
 from .runners.runs import Run, Runner, Tracing
 from .sides import OutputRounding
 
@@ -46,7 +46,7 @@ class Undefined:
     def __init__(self, graph: Graph, runner: Runner) -> None:
         self._graph, self._runner = graph, runner
         self._nodes = {node.key: node for node in graph.operators() if _is_open(graph, node)}
-        self._probe: OnnxRunner | None = None
+        self._probe = Probe(graph, self._flags)
 
     def entering(self, inputs: Mapping[str, np.ndarray]) -> dict[str, str]:
         """Return output -> operators before it that NaN enters, in words; without outputs that have none.
@@ -72,23 +72,14 @@ class Undefined:
     def _entered(self, inputs: Mapping[str, np.ndarray]) -> set[int] | None:
         """Return the operators that NaN enters in the graph; None where it does not run by itself."""
         try:
-            if self._probe is None:
-                self._probe = self._make_probe()
-            run = self._probe.run(inputs, calls=False)
+            flags = self._probe.run(inputs)
         except RegraftError:
             return None
-        flags = [array for _, array in run.outputs[len(self._graph.outputs) :]]
         return {key for key, flag in zip(self._nodes, flags, strict=True) if bool(flag)}
 
-    def _make_probe(self) -> OnnxRunner:
-        probed = self._graph.copy()
-        probed.updates = {}
-        for parameter in probed.parameters():  # a source may have several of one name
-            parameter.name = f"parameter {parameter.key}"
-        b = Builder(probed)
+    def _flags(self, b: Builder) -> Iterator[tuple[str, Value]]:
         for key, node in self._nodes.items():
-            probed.outputs.append((f"entered {key}", _flag(b, probed, node)))
-        return OnnxRunner(probed, optimised=False)
+            yield f"entered {key}", _flag(b, b.graph, node)
 
 
 def _is_open(graph: Graph, node: Operator) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from ...ir import Builder, Graph, Operator, RegraftError, Value, walk_operators
 from ...ir.analysis.bends import find_bends
 from ..compare import EPSILON
+from ..probes import copy_to_probe
 from ..runners.onnx_runner import OnnxRunner
 
 _UNITS = 64
@@ -39,10 +40,7 @@ def near_kink(graph: Graph, inputs: Mapping[str, np.ndarray], ulps: int = 0) -> 
     piecewise = [n for _, n in walk_operators(graph) if _is_piecewise(n)]
     if not piecewise:
         return None
-    probed = graph.copy()
-    probed.updates = {}
-    for parameter in probed.parameters():  # a source may have several of one name
-        parameter.name = f"parameter {parameter.key}"
+    probed = copy_to_probe(graph)
     _take_batch_statistics(probed)
     watched = list(_watched(probed))
     entered = {node.key for node, *_ in watched}
