@@ -273,7 +273,7 @@ def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _writing_text(function: Callable[..., Any]) -> Callable[..., Any]:
     """An emitter of MindSpore source of a function that returns text."""
-    from .backends.mindspore_source.text.expressions import ANY, ATOM, Expression
+    from .backends.source.expressions import ANY, ATOM, Expression
 
     def emit(view: Any) -> Any:
         found = function(view)

@@ -1,6 +1,6 @@
-"""The text of MindSpore source is printed from structure: nothing that makes it looks into what it printed.
+"""Emitted source is printed from structure: nothing that makes it looks into what it printed.
 
-Read from the syntax trees of the backend, but for its passes, which meet no text at all.
+Read from the syntax trees of the source backends, but for their passes, which meet no text at all.
 """
 
 import ast
@@ -12,10 +12,15 @@ import pytest
 
 import regraft
 
-BACKEND = Path(regraft.__file__).parent / "backends" / "mindspore_source"
-FILES = sorted(p for p in BACKEND.rglob("*.py") if "lowering" not in p.relative_to(BACKEND).parts)
+BACKENDS = Path(regraft.__file__).parent / "backends"
+FILES = sorted(
+    path
+    for folder in BACKENDS.glob("*source")
+    for path in folder.rglob("*.py")
+    if "lowering" not in path.relative_to(BACKENDS).parts
+)
 
-NAMES = "naming.py"
+NAMES = "mindspore_source/naming.py"
 """Where names, the source's and the emitted file's, are taken apart."""
 
 TAKE_APART = frozenset(
@@ -24,21 +29,21 @@ TAKE_APART = frozenset(
 """Methods that test what a string begins with, ends with or contains, or take it apart."""
 
 ALLOWED = {
-    ("borrowed_layers.py", "rpartition"): "paths of modules",
-    ("borrowed_layers.py", "find"): "modules, by their paths",
-    ("cells/contraction.py", "split"): "paths of modules",
-    ("cells/emitted_modules.py", "removeprefix"): "paths of modules",
-    ("regions.py", "rpartition"): "paths of modules",
-    ("classes/shared_classes.py", "isidentifier"): "names of attributes, which are numbers in a list",
-    ("training/groups.py", "partition"): "names of parameters",
-    ("training/groups.py", "rpartition"): "names of parameters",
-    ("emitters/einsum.py", "partition"): "the equation of the operator",
-    ("emitters/einsum.py", "split"): "the equation of the operator",
-    ("emitters/math.py", "startswith"): "element types",
-    ("emitters/reduce.py", "startswith"): "element types",
-    ("emitters/recurrent.py", "split"): "names of the parameters of MindSpore's layers",
-    ("emitters/recurrent.py", "startswith"): "names of the parameters of MindSpore's layers",
-    ("emitters/stub.py", "split"): "the name of the source's operator",
+    ("mindspore_source/borrowed_layers.py", "rpartition"): "paths of modules",
+    ("mindspore_source/borrowed_layers.py", "find"): "modules, by their paths",
+    ("mindspore_source/cells/contraction.py", "split"): "paths of modules",
+    ("mindspore_source/cells/emitted_modules.py", "removeprefix"): "paths of modules",
+    ("mindspore_source/regions.py", "rpartition"): "paths of modules",
+    ("mindspore_source/classes/shared_classes.py", "isidentifier"): "attributes, numbers in a list",
+    ("mindspore_source/training/groups.py", "partition"): "names of parameters",
+    ("mindspore_source/training/groups.py", "rpartition"): "names of parameters",
+    ("mindspore_source/emitters/einsum.py", "partition"): "the equation of the operator",
+    ("mindspore_source/emitters/einsum.py", "split"): "the equation of the operator",
+    ("mindspore_source/emitters/math.py", "startswith"): "element types",
+    ("mindspore_source/emitters/reduce.py", "startswith"): "element types",
+    ("mindspore_source/emitters/recurrent.py", "split"): "names of the parameters of MindSpore's layers",
+    ("mindspore_source/emitters/recurrent.py", "startswith"): "names of the parameters of MindSpore's layers",
+    ("mindspore_source/emitters/stub.py", "split"): "the name of the source's operator",
 }
 """(file, method) -> the strings that are no emitted text which it tests there."""
 
@@ -65,9 +70,9 @@ def is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(BACKEND)))
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(BACKENDS)))
 def test_nothing_looks_into_emitted_text(path: Path) -> None:
-    name = str(path.relative_to(BACKEND))
+    name = str(path.relative_to(BACKENDS))
     found = [(line, what) for line, what in looks_into_text(ast.parse(path.read_text())) if name != NAMES]
     assert [(line, what) for line, what in found if (name, what) not in ALLOWED] == []
 
@@ -75,7 +80,7 @@ def test_nothing_looks_into_emitted_text(path: Path) -> None:
 def test_what_is_allowed_is_there() -> None:
     """An allowance that nothing needs any more would let a new test of text pass."""
     found = {
-        (str(path.relative_to(BACKEND)), what)
+        (str(path.relative_to(BACKENDS)), what)
         for path in FILES
         for _, what in looks_into_text(ast.parse(path.read_text()))
     }

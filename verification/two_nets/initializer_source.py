@@ -39,7 +39,7 @@ def spelling(law: Initializer, framework: str, class_name: str, attribute: str, 
     """
     if framework == "mindspore":
         from ...backends.mindspore_source.emitters.initializers import law as mindspore_law
-        from ...backends.mindspore_source.text.renderer import Renderer
+        from ...backends.source.rendering import Renderer
 
         part = mindspore_law(_rounded(law))
         text = "" if part is None else Renderer().text(part)

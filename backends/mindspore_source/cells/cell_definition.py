@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from ....ir import TensorData, Value
 from ....ir.nesting import Nest
-from ..emitting import Extra, NnLayer, State
-from ..text.expressions import Access, Expression, Part, Step
+from ...source.emitting import Extra, NnLayer, State
+from ...source.expressions import Access, Expression, Part, Step
 
 
 @dataclass

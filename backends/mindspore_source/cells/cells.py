@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ..text.expressions import Access, Step
+from ...source.expressions import Access, Step
 from .cell_definition import Cell
 from .emitted_modules import EmittedModules
 

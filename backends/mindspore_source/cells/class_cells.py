@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ....ir import BackendError, Graph, Module
 from ....ir.nesting import Nest, is_flat, names_in
+from ...source.emitting import State
+from ...source.expressions import IDENTITY, LIST, Argument, Call, Part
 from ..borrowed_layers import sort_borrowed
 from ..emitters.initializers import law_of, own_parameter
-from ..emitting import State
 from ..naming import attribute_name
-from ..text.expressions import IDENTITY, LIST, Argument, Call, Part
 from .cell_definition import Cell, Definition
 from .cells import Cells
 from .construct_scope import ConstructScope

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....ir import Constant, Parameter, TensorData, Value
+from ...source.emitting import NnLayer
+from ...source.expressions import Access, Argument, Call, Literal, Part, Quoted, Use
 from ..emitters.initializers import ms_dtype
-from ..emitting import NnLayer
 from ..naming import attribute_name
-from ..text.expressions import Access, Argument, Call, Literal, Part, Quoted, Use
 from .cell_definition import Definition, Statement
 from .cells import Cells
 from .contraction import given_value

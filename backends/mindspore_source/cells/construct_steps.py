@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import BackendError, Constant, Operator, Parameter, Value
+from ...source.emitting import NnLayer, Refused, State, View
+from ...source.expressions import ANY, KEPT, Access, Argument, Call, Element, Expression, Part, Use
 from ..emitters import emit_call
-from ..emitting import NnLayer, Refused, State, View
 from ..regions import Region, regions
-from ..text.expressions import ANY, KEPT, Access, Argument, Call, Element, Expression, Part, Use
 from .cell_definition import Branches, Definition, Method, Statement
 from .cells import Cells
 from .construct_scope import ConstructScope

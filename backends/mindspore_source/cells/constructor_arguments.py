@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ....ir import Value
+from ...source.expressions import LIST, MISSING, SEQUENTIAL, Call, Literal, OptionalMember, Part
+from ...source.traversal import literals, shape_of
 from ..naming import first_word
-from ..text.expressions import LIST, MISSING, SEQUENTIAL, Call, Literal, OptionalMember, Part
-from ..text.traversal import literals, shape_of
 from .cell_definition import Definition, Method
 
 

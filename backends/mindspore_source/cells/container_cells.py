@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from ....ir import Module
+from ...source.expressions import (
+    CELL_LIST,
+    IDENTITY,
+    LIST,
+    SEQUENTIAL,
+    Access,
+    Argument,
+    Call,
+    Expression,
+    Part,
+)
 from ..borrowed_layers import PLAIN_SEQUENCES, borrowed_layers
 from ..naming import attribute_name
-from ..text.expressions import CELL_LIST, IDENTITY, LIST, SEQUENTIAL, Access, Argument, Call, Expression, Part
 from .cell_definition import Cell
 from .cells import Cells
 from .contraction import Body

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import Constant, Module, Operator, Parameter, Value
+from ...source.emitting import NnLayer, Refused, View
+from ...source.expressions import Argument, Call, Part
 from ..emitters import emit_layer
-from ..emitting import NnLayer, Refused, View
-from ..text.expressions import Argument, Call, Part
 from .cell_definition import Cell, Definition
 from .cells import Cells
 from .construct_scope import ConstructScope

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+from ...source.expressions import MISSING, Argument, Call, Literal, Name, NnClass, OptionalMember, Part
+from ...source.rendering import Renderer
+from ...source.traversal import accesses, empty, literals, shape_of
 from ..cells.cell_definition import Definition
 from ..cells.constructor_arguments import Class, Condition, ConstructorArgument, Hole, sequence_of, tag_types
 from ..naming import free_name, variable_name
-from ..text.expressions import MISSING, Argument, Call, Literal, Name, NnClass, OptionalMember, Part
-from ..text.renderer import Renderer
-from ..text.traversal import accesses, empty, literals, shape_of
 from .simplify_arguments import DIFFER
 
 _MOST_OPTIONAL = 3

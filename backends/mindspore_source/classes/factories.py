@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ...source.expressions import MISSING, Call, Literal, NnClass, Part, Quoted, Tuple, literal_source
+from ...source.rendering import Renderer
+from ...source.traversal import children
 from ..emitters.initializers import fan_in_of
 from ..naming import snake_case
-from ..text.expressions import MISSING, Call, Literal, NnClass, Part, Quoted, Tuple, literal_source
-from ..text.renderer import Renderer
-from ..text.traversal import children
 
 _PLACES = 3
 """Least number of places in the text for which a factory is worth its lines."""

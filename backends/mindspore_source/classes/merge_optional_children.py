@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import Value
+from ...source.expressions import ANY, Expression, Literal, Part, Use, first_call
+from ...source.traversal import leave_out_absent, literals, shape_of, substitute
 from ..cells.cell_definition import Definition
 from ..cells.constructor_arguments import Class, ConstructorArgument, structure, tag_types
-from ..text.expressions import ANY, Expression, Literal, Part, Use, first_call
-from ..text.traversal import leave_out_absent, literals, shape_of, substitute
 
 
 def merge_optional_children(

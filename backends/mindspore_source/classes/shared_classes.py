@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ...source.expressions import ABSENT, MISSING, Argument, Call, Expression, Literal, Name, Part
 from ..cells.cell_builder import CellBuilder
 from ..cells.cell_definition import Definition
 from ..cells.constructor_arguments import Class, ConstructorArgument, Hole, holes_of, structure, tag_types
 from ..naming import class_name, free_name, identifier
-from ..text.expressions import ABSENT, MISSING, Argument, Call, Expression, Literal, Name, Part
 from .align_sequences import align_sequences, define_optional_members
 from .class_order import sort_into_levels
 from .merge_optional_children import add_optional_arguments, merge_optional_children

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
+from ...source.expressions import MISSING
 from ..cells.constructor_arguments import Class, Condition, ConstructorArgument
 from ..naming import free_name, is_kind_of
-from ..text.expressions import MISSING
 
 _ALIASED = 3
 """Least number of uses for which a computed argument gets a variable in the constructor."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ...source.expressions import Argument, Call, Expression, Use, only_call
+from ...source.traversal import substitute, uses
 from ..cells.cell_definition import Definition, Statement
-from ..text.expressions import Argument, Call, Expression, Use, only_call
-from ..text.traversal import substitute, uses
 
 
 def gather_inputs(definitions: list[Definition]) -> None:

@@ -8,8 +8,18 @@ from typing import TypeVar
 
 from ....ir import Graph, Operator, Value
 from ....ir.analysis.settings import SETTINGS
-from ..emitting import Call, CallEmitter, EmitterTable, Expression, NnClass, NnLayer, Refused, Scope, View
-from ..text.expressions import Access, Part, Use, call, method
+from ...source.emitting import (
+    Call,
+    CallEmitter,
+    EmitterTable,
+    Expression,
+    NnClass,
+    NnLayer,
+    Refused,
+    Scope,
+    View,
+)
+from ...source.expressions import Access, Part, Use, call, method
 from . import (
     activation,
     attention,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ....ir import Parameter
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -20,8 +20,8 @@ from ..emitting import (
     View,
     optional,
 )
+from ...source.expressions import ADD, MISSING, MULTIPLY, Access, call, infix, mark_light, only_call
 from ..operators import DOMAIN
-from ..text.expressions import ADD, MISSING, MULTIPLY, Access, call, infix, mark_light, only_call
 
 TABLE = EmitterTable()
 

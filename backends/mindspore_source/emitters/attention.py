@@ -6,7 +6,7 @@ import math
 
 from ....ir import Graph, Operator, Parameter
 from ....ir.composites.multihead import INPUTS
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -19,8 +19,8 @@ from ..emitting import (
     View,
     optional,
 )
-from ..text.expressions import Part
-from ..text.renderer import Renderer
+from ...source.expressions import Part
+from ...source.rendering import Renderer
 from .initializers import dtype_argument, law_of
 
 TABLE = EmitterTable()

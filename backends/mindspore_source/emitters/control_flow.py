@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..emitting import EmitterTable, Expression, View
+from ...source.emitting import EmitterTable, Expression, View
 
 TABLE = EmitterTable()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -20,7 +20,7 @@ from ..emitting import (
     optional,
     same,
 )
-from ..text.expressions import Quoted, call
+from ...source.expressions import Quoted, call
 from .initializers import dtype_argument, law_of
 
 TABLE = EmitterTable()

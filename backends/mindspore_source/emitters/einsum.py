@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..emitting import EmitterTable, Expression, Literal, Refused, View
-from ..text.expressions import ATOM, MULTIPLY, Attribute, Brackets, Element, Part, call, infix, method
+from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
+from ...source.expressions import ATOM, MULTIPLY, Attribute, Brackets, Element, Part, call, infix, method
 
 TABLE = EmitterTable()
 

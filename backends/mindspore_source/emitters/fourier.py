@@ -6,8 +6,8 @@ Measured on CPU, float32, lengths 64 to 1021: within 4e-7 of float64 of the larg
 
 from __future__ import annotations
 
-from ..emitting import EmitterTable, Expression, Refused, View
-from ..text.expressions import Part, Quoted, call
+from ...source.emitting import EmitterTable, Expression, Refused, View
+from ...source.expressions import Part, Quoted, call
 
 TABLE = EmitterTable()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -17,7 +17,7 @@ from ..emitting import (
     View,
     initializer_argument,
 )
-from ..text.expressions import (
+from ...source.expressions import (
     ADD,
     ATOM,
     COMPARE,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from ....ir import Initializer, Parameter
-from ..emitting import Argument
-from ..text.expressions import MULTIPLY, Call, Expression, Literal, Part, Quoted, infix
-from ..text.traversal import literals
+from ...source.emitting import Argument
+from ...source.expressions import MULTIPLY, Call, Expression, Literal, Part, Quoted, infix
+from ...source.traversal import literals
 
 _DTYPES = {"bool": "bool_"}
 _ROOT = "math.sqrt"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -15,8 +15,8 @@ from ..emitting import (
     View,
     initializer_argument,
 )
+from ...source.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
 from ..operators import is_batch_of_products
-from ..text.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
 from .initializers import dtype_argument, law_of
 from .reduce import sum_of_none
 

@@ -9,8 +9,8 @@ themselves.
 from __future__ import annotations
 
 from ....ir.composites.matrices import MOST
-from ..emitting import EmitterTable, Expression, Refused, View
-from ..text.expressions import call
+from ...source.emitting import EmitterTable, Expression, Refused, View
+from ...source.expressions import call
 
 TABLE = EmitterTable()
 

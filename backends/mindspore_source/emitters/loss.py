@@ -7,8 +7,8 @@ are fewer than labels its kernel fails, whatever `zero_infinity` says; such sequ
 
 from __future__ import annotations
 
-from ..emitting import EmitterTable, Expression, Refused, View
-from ..text.expressions import Element, Part, Quoted, call, method
+from ...source.emitting import EmitterTable, Expression, Refused, View
+from ...source.expressions import Element, Part, Quoted, call, method
 
 TABLE = EmitterTable()
 

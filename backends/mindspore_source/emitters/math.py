@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..emitting import EmitterTable, Expression, Literal, Refused, View
-from ..text.expressions import (
+from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
+from ...source.expressions import (
     ADD,
     ATOM,
     COMPARE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Parameter
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -19,7 +19,7 @@ from ..emitting import (
     initializer_argument,
     optional,
 )
-from ..text.expressions import (
+from ...source.expressions import (
     ADD,
     ATOM,
     MULTIPLY,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..emitting import EmitterTable, Expression, Literal, Refused, View
-from ..text.expressions import Attribute, Element, Part, Tuple, call
+from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
+from ...source.expressions import Attribute, Element, Part, Tuple, call
 
 TABLE = EmitterTable()
 

@@ -6,7 +6,7 @@ Measured on CPU: adaptive maxima, places and unpooling are exact in float32 and 
 from __future__ import annotations
 
 from ....ir import Operator, Value
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -19,7 +19,7 @@ from ..emitting import (
     optional,
     same,
 )
-from ..text.expressions import Part, Quoted, call, method
+from ...source.expressions import Part, Quoted, call, method
 
 TABLE = EmitterTable()
 

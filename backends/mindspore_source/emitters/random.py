@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....ir.types import dtype_of_onnx
-from ..emitting import EmitterTable, Expression, Literal, Refused, View
-from ..text.expressions import ADD, MULTIPLY, call, infix, method
+from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
+from ...source.expressions import ADD, MULTIPLY, call, infix, method
 from .initializers import ms_dtype
 
 TABLE = EmitterTable()

@@ -8,7 +8,7 @@ from itertools import product
 
 from ....ir import Initializer, Parameter
 from ....ir.composites.recurrent import Stack
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -21,7 +21,7 @@ from ..emitting import (
     View,
     optional,
 )
-from ..text.expressions import Attribute, Element, Part, Tuple, call
+from ...source.expressions import Attribute, Element, Part, Tuple, call
 from .initializers import dtype_argument, law
 
 TABLE = EmitterTable()

@@ -6,8 +6,8 @@ an element is 0, and `ops.logcumsumexp` is wrong behind an infinity.
 
 from __future__ import annotations
 
-from ..emitting import Argument, Call, EmitterTable, Expression, Refused, View
-from ..text.expressions import Part, call, method
+from ...source.emitting import Argument, Call, EmitterTable, Expression, Refused, View
+from ...source.expressions import Part, call, method
 from .initializers import ms_dtype
 from .run_time.settings import count_of, number, numbers
 

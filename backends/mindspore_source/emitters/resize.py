@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..emitting import Argument, Call, EmitterTable, Expression, Literal, NnClass, NnLayer, Refused, View
-from ..text.expressions import ATOM, Attribute, Part, Tuple, call, method
+from ...source.emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Refused,
+    View,
+)
+from ...source.expressions import ATOM, Attribute, Part, Tuple, call, method
 
 TABLE = EmitterTable()
 

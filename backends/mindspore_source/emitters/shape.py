@@ -6,7 +6,7 @@ import numpy as np
 
 from ....ir import Input
 from ....ir.dims import is_computed
-from ..emitting import (
+from ...source.emitting import (
     Argument,
     Call,
     EmitterTable,
@@ -18,7 +18,7 @@ from ..emitting import (
     View,
     first_element,
 )
-from ..text.expressions import ATOM, COMPARE, Attribute, Element, Part, Slice, Tuple, call, infix, method
+from ...source.expressions import ATOM, COMPARE, Attribute, Element, Part, Slice, Tuple, call, infix, method
 from .initializers import ms_dtype
 from .run_time.settings import numbers
 

@@ -7,8 +7,8 @@ Measured on CPU, in float16, float32 and float64: `ops.erfinv` is 1e-5 off from 
 
 from __future__ import annotations
 
-from ..emitting import EmitterTable, Expression, Refused, View
-from ..text.expressions import call
+from ...source.emitting import EmitterTable, Expression, Refused, View
+from ...source.expressions import call
 
 TABLE = EmitterTable()
 

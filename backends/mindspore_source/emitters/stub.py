@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..emitting import Argument, Call, EmitterTable, Expression, Literal, View
-from ..text.expressions import Part, call
+from ...source.emitting import Argument, Call, EmitterTable, Expression, Literal, View
+from ...source.expressions import Part, call
 
 TABLE = EmitterTable()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ..emitting import Argument, Call, EmitterTable, Expression, Literal, Refused, View
-from ..text.expressions import KEPT, Part, Quoted, Tuple
+from ...source.emitting import Argument, Call, EmitterTable, Expression, Literal, Refused, View
+from ...source.expressions import KEPT, Part, Quoted, Tuple
 
 TABLE = EmitterTable()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...shards import INDEX
-from .expressions import literal_source
+from ...source.expressions import literal_source
 
 
 def build_function(

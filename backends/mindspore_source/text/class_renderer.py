@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...source.expressions import Literal, Use, literal_source
+from ...source.rendering import Renderer
 from ..cells.constructor_arguments import Class
-from .expressions import Literal, Use, literal_source
-from .renderer import Renderer
 
 
 class ClassRenderer(Renderer):

@@ -9,11 +9,7 @@ from functools import partial
 
 from ....ir import Value
 from ....ir.nesting import write_nest
-from ..cells.cell_definition import Branches, Definition, Method, Statement
-from ..cells.constructor_arguments import Class
-from ..naming import variable_name
-from .class_renderer import ClassRenderer
-from .expressions import (
+from ...source.expressions import (
     ADD,
     ANY,
     ATOM,
@@ -30,9 +26,13 @@ from .expressions import (
     first_call,
     only_call,
 )
+from ...source.traversal import accesses, uses
+from ..cells.cell_definition import Branches, Definition, Method, Statement
+from ..cells.constructor_arguments import Class
+from ..naming import variable_name
+from .class_renderer import ClassRenderer
 from .growing_tuple import NAME, GrowingTuple, find_growing_tuples
 from .lines import Change, Line, Place, Source, with_loops, written_access
-from .traversal import accesses, uses
 from .variable_names import IDENTITY_NAMES, VariableNames
 
 _MAX_INLINE = 60

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....ir import Value
+from ...source.expressions import CELL_LIST, SEQUENTIAL, Access, Argument, Call, Step
 from ..cells.cell_definition import Definition
 from ..naming import MODULE_NAMES
-from .expressions import CELL_LIST, SEQUENTIAL, Access, Argument, Call, Step
 
 _LONGEST = 12
 """Most lines that one turn of a loop has."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ....ir import BackendError, Graph, Parameter, TensorData
+from ...source.emitting import Extra
+from ...source.expressions import MISSING, SEQUENTIAL, Argument, Call, Part, literal_source
 from ..cells.cell_builder import CellBuilder
 from ..cells.cells import Cells
 from ..cells.constructor_arguments import Class, sequence_of
@@ -21,11 +23,9 @@ from ..emitters.initializers import law_of
 from ..emitters.own_functions import own_functions, precise_helpers
 from ..emitters.recurrent import REDRAWN, recurrent_helpers
 from ..emitters.stub import STUB
-from ..emitting import Extra
 from .build_function import build_function
 from .class_renderer import ClassRenderer
 from .construct import write_methods
-from .expressions import MISSING, SEQUENTIAL, Argument, Call, Part, literal_source
 from .python_names import names_of
 
 _INITIALIZERS = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence, Set
 
 from ....ir import Value
+from ...source.expressions import Expression, Use
 from ..cells.cell_definition import Statement
 from ..naming import is_generic, variable_name
-from .expressions import Expression, Use
 
 IDENTITY_NAMES = {
     "downsample": "identity",

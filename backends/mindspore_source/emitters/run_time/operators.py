@@ -5,8 +5,8 @@ An emitter here is asked where that of the family refuses. Functions without `op
 
 from __future__ import annotations
 
-from ...emitting import EmitterTable, Expression, Literal, Refused, View, first_element
-from ...text.expressions import Part, Quoted, call, method
+from ....source.emitting import EmitterTable, Expression, Literal, Refused, View, first_element
+from ....source.expressions import Part, Quoted, call, method
 from .settings import count_of, number, numbers
 
 TABLE = EmitterTable()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...emitting import Expression, Literal, Refused, View
-from ...text.expressions import ATOM, Element, Part, call
+from ....source.emitting import Expression, Literal, Refused, View
+from ....source.expressions import ATOM, Element, Part, call
 
 
 def numbers(view: View, slot: int, hint: str = "axes") -> Part:

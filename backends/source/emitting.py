@@ -11,7 +11,7 @@ import numpy as np
 from ...ir import Constant, Graph, Initializer, Operator, Parameter, TensorType, Value
 from ..emitter_table import Rows
 from ..view import OperatorView
-from .text.expressions import (
+from .expressions import (
     ATOM,
     Access,
     Argument,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....ir import Value
+from ...ir import Value
 
 # How tightly a part of an expression binds; a looser operand gets parentheses.
 ANY, COMPARE, ADD, MULTIPLY, UNARY, POWER, ATOM = range(7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ....ir import Value
+from ...ir import Value
 from .expressions import (
     ABSENT,
     MISSING,

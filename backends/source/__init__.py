@@ -1,0 +1,1 @@
+"""Writes Python classes: the part of a source backend that every target shares."""
