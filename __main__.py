@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .ending import end_on_signals
+from .process.signals import end_on_signals
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from .commands.rewrite import rewrite
 from .commands.show import show
 from .commands.sweep import sweep
 from .commands.verify import verify
-from .ending import end_on_signals, ignore_signals
+from .process.signals import end_on_signals, ignore_signals
 
 
 @click.group(

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 def report_errors(ctx: click.Context) -> Iterator[None]:
     """Turn our errors into one message and exit code 2 (1 for a mismatch), with --json a document too."""
     from ..ir import MismatchError, RegraftError, system_errors_told
-    from ..process_state import as_it_was
+    from ..process.state import preserve_process_state
 
     with foreign_output_diverted():
         try:
             # what a model sets when imported holds for all of it
-            with as_it_was(), system_errors_told(), _missing_frameworks_told():
+            with preserve_process_state(), system_errors_told(), _missing_frameworks_told():
                 yield
         except RegraftError as error:
             if ctx.obj and ctx.obj.get("debug"):

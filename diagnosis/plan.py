@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..editing import Edit
 from ..frontends.mindspore_cell.registration import registrations
 from ..passes import Change
+from .editing import Edit
 from .findings.plain_list import CONTAINERS
 from .prefixes import prefix_left_out
 from .subject import Subject

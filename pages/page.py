@@ -18,8 +18,8 @@ import numpy as np
 
 from ..backends.files import staged
 from ..backends.renames import Rename
-from ..guarding import guarded
 from ..ir import Graph, UsageError, shorten_words
+from ..process.entry import public_call
 from ..verification import Report
 from .comparison import Target, gather
 from .telling import said_in
@@ -55,7 +55,7 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-@guarded()
+@public_call()
 def write_page(
     path: str | Path,
     source: Graph,

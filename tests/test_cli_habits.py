@@ -327,7 +327,7 @@ class TestExplain:
         assert sorted(codes) == sorted(set(codes))
 
     def test_no_page_is_of_a_code_that_is_gone(self) -> None:
-        from regraft.explaining import PAGES
+        from regraft.api.explanations.lookup import PAGES
 
         assert set(PAGES) <= set(self.codes())
 

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from regraft import api
+from regraft.api.explanations.lookup import PAGES
 from regraft.cli import invoke as run
 from regraft.cli import main
 from regraft.commands.language import language_of
-from regraft.explaining import PAGES
 from regraft.messages import Catalogue, catalogue, read_po, say_lines, width_of
 
 from .tools.messages import Template, templates

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import regraft
-from regraft import extending
+from regraft.api import extensions
 from regraft.backends.mindspore_source.emitters import TABLE as mindspore_emitters
 from regraft.backends.mxnet_symbol.emitters import TABLE as mxnet_emitters
 from regraft.cli import main
@@ -106,7 +106,7 @@ class TestPasses:
         )
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.syspath_prepend(str(OWN))
-        extending._entry_points.cache_clear()
+        extensions._entry_points.cache_clear()
         try:
             assert (
                 str(regraft.parse_pass("relu-to-gelu:approximate=tanh")) == "ReluToGelu(approximate='tanh')"
@@ -116,7 +116,7 @@ class TestPasses:
             with pytest.raises(regraft.RegraftError, match="did you mean `relu-to-gelu`"):
                 regraft.parse_pass("relu-to-gel")
         finally:
-            extending._entry_points.cache_clear()
+            extensions._entry_points.cache_clear()
             sys.modules.pop("relu_to_gelu", None)
 
 
@@ -124,14 +124,14 @@ class TestPasses:
 def extension() -> Iterator[None]:
     """The operators of a file, which other tests of this process do not have."""
     tables = [frontend(row.framework).load_table().functions for row in FRONTENDS if row.has_lowerings]
-    tables += [COMPOSITES, mindspore_emitters.calls, mxnet_emitters, extending._CUSTOM]
-    before, claimed = [dict(table) for table in tables], set(extending._OWN)
+    tables += [COMPOSITES, mindspore_emitters.calls, mxnet_emitters, extensions._CUSTOM]
+    before, claimed = [dict(table) for table in tables], set(extensions._OWN)
     regraft.load_extension(OWN / "scaled_softsign.py")
     yield
     for table, rows in zip(tables, before, strict=True):
         table.clear()
         table.update(rows)
-    extending._OWN.intersection_update(claimed)
+    extensions._OWN.intersection_update(claimed)
     for name in [n for n in sys.modules if n.startswith("regraft_model_scaled_softsign")]:
         del sys.modules[name]
 

@@ -99,10 +99,12 @@ def test_no_page_is_named_that_is_not_there() -> None:
     assert "urls" not in PROJECT
 
 
-@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "SECURITY.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "README.zh-CN.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"]
+)
 def test_documents_name_files_that_are_there(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
-    for path in re.findall(r"`((?:docs|tests|examples|explanations)/[\w./-]*\w(?:\.\w+)?/?)`", text):
+    for path in re.findall(r"`((?:docs|tests|examples|api)/[\w./-]*\w(?:\.\w+)?/?)`", text):
         assert (ROOT / path).exists(), path
 
 

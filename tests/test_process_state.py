@@ -22,7 +22,7 @@ from torch import nn
 
 import regraft
 from regraft import api
-from regraft.process_state import as_it_was
+from regraft.process.state import preserve_process_state
 
 MXNET = Path(__file__).parent.parent / "examples" / "shared_weight-symbol.json"
 
@@ -223,8 +223,8 @@ def test_threads_that_call_in_take_turns(tmp_path: Path) -> None:
 
 
 def test_a_block_within_another_restores_nothing() -> None:
-    with as_it_was():
-        with as_it_was():
+    with preserve_process_state():
+        with preserve_process_state():
             random.seed(5)
         inner = random.getstate()
         random.seed(5)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import regraft
 from regraft.api import fix
 from regraft.cli import main
-from regraft.editing import Edit, apply_edits
+from regraft.diagnosis.editing import Edit, apply_edits
 from tests.diagnosis.scripts import APPENDED, POSTED, parent, script
 
 INPUT = ["2x1x16x16"]

@@ -1,4 +1,4 @@
-"""The library's front door: load, rewrite, save, verify, check."""
+"""Public functions: load, rewrite, save, verify, check, fix."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .backends import find_stale_files
-from .backends.files import settle_beside
-from .backends.renames import rename_rows
-from .backends.shards import parse_size
-from .capturing import capture_or_name
-from .extending import add_emitter, add_lowering, add_operator, further_passes, load_extension, parse_pass
-from .frontends import Inputs, InputSpec, read, read_tree
-from .frontends.input_files import read_array, read_arrays
-from .frontends.inputs import by_input_name
-from .frontends.registry import frontend_of_file
-from .frontends.training_script import RecipeFunction
-from .guarding import guarded
-from .ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
-from .ir.collector import pause_collector
-from .loading import loading as loading_options
-from .passes import available_passes as own_passes
-from .passes import default_pipeline, run_passes
-from .passes.base import Change, Pass
-from .phases import Reporter, phase, reporting
-from .writing import (
+from ..backends import find_stale_files
+from ..backends.files import settle_beside
+from ..backends.renames import rename_rows
+from ..backends.shards import parse_size
+from ..frontends import Inputs, InputSpec, read, read_tree
+from ..frontends.input_files import read_array, read_arrays
+from ..frontends.inputs import by_input_name
+from ..frontends.registry import frontend_of_file
+from ..frontends.training_script import RecipeFunction
+from ..ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
+from ..ir.collector import pause_collector
+from ..passes import available_passes as own_passes
+from ..passes import default_pipeline, run_passes
+from ..passes.base import Change, Pass
+from ..process.entry import public_call
+from ..process.progress import Reporter, phase, reporting
+from .extensions import add_emitter, add_lowering, add_operator, further_passes, load_extension, parse_pass
+from .load_options import loading as loading_options
+from .output import (
     Removal,
     Rewritten,
     count_operators,
@@ -42,29 +41,30 @@ from .writing import (
     target_passes,
     target_takes,
 )
+from .target_capture import capture_or_name
 
 if TYPE_CHECKING:
-    from .checking import FileFindings, Findings
-    from .checkpoints.convert import Converted
-    from .checkpoints.diff import Diff
-    from .checkpoints.repair import UNIQUE, Fit, Repaired
-    from .checkpoints.runs import Runs
-    from .diagnosis import lines_of, unique_names
-    from .explaining import Explained, describe, explain, known_codes
-    from .fixing import Fixed
-    from .pages import write_page
-    from .verification import Report
-    from .verification.verify_written import VerificationError, require_target
+    from ..checkpoints.convert import Converted
+    from ..checkpoints.diff import Diff
+    from ..checkpoints.repair import UNIQUE, Fit, Repaired
+    from ..checkpoints.runs import Runs
+    from ..diagnosis import lines_of, unique_names
+    from ..pages import write_page
+    from ..verification import Report
+    from ..verification.verify_written import VerificationError, require_target
+    from .explanations.lookup import Explained, describe, explain, known_codes
+    from .findings import FileFindings, Findings
+    from .fixes import Fixed
     from .weights import are_runs, convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
 
 _ON_FIRST_USE = {
-    ".checking": "FileFindings Findings",
-    ".checkpoints.repair": "UNIQUE Fit Repaired",
-    ".diagnosis": "lines_of unique_names",
-    ".explaining": "Explained describe explain known_codes",
-    ".fixing": "Fixed",
-    ".pages": "write_page",
-    ".verification.verify_written": "Report VerificationError require_target",
+    ".findings": "FileFindings Findings",
+    "..checkpoints.repair": "UNIQUE Fit Repaired",
+    "..diagnosis": "lines_of unique_names",
+    ".explanations.lookup": "Explained describe explain known_codes",
+    ".fixes": "Fixed",
+    "..pages": "write_page",
+    "..verification.verify_written": "Report VerificationError require_target",
     ".weights": "Converted Diff Runs are_runs convert_checkpoint diff diff_runs fit repair_checkpoint",
 }
 """Module -> what it has, which whoever wants nothing of it does not wait for."""
@@ -149,7 +149,7 @@ __all__ = [
 
 
 @phase("load")
-@guarded()
+@public_call()
 @pause_collector()
 def load(
     model: object,
@@ -225,7 +225,7 @@ def is_data(model: str) -> bool:
     return frontend_of_file(model) is not None
 
 
-@guarded()
+@public_call()
 def load_tree(
     model: object,
     *,
@@ -239,7 +239,7 @@ def load_tree(
 
 
 @phase("rewrite")
-@guarded()
+@public_call()
 @pause_collector()
 def rewrite(
     graph: Graph,
@@ -275,7 +275,7 @@ def rewrite(
 
 
 @phase("verify")
-@guarded()
+@public_call()
 def verify(
     source: object,
     target: object,
@@ -329,9 +329,9 @@ def verify(
         UsageError: with `train`, when a side is for inference only (ONNX, MXNet).
         ModelError: when a side cannot be run, or trains otherwise than by Dropout and batch statistics.
     """
-    from .verification import Recipes, read_pair_map
-    from .verification import verify as compare
-    from .verification.verify_written import is_written, no_map
+    from ..verification import Recipes, read_pair_map
+    from ..verification import verify as compare
+    from ..verification.verify_written import is_written, no_map
 
     settle_beside(source, target, map)
     scripts = None if recipes is None else Recipes(*recipes, steps)
@@ -367,7 +367,7 @@ def verify(
             recipes=scripts,
         )
     if html is not None:
-        from .pages import write_page
+        from ..pages import write_page
 
         write_page(html, graph, other if isinstance(other, Graph) else Path(other), report, lang=lang)
     return report
@@ -401,10 +401,10 @@ def check(
         UsageError: for a code that no finding has (E001).
     """
     settle_beside(model, options.get("params"))
-    from . import checking
+    from . import findings
 
-    wanted = checking.Wanted(ported_from, tuple(select), tuple(ignore))
-    return checking.check(model, inputs, loading_options(**options), wanted)
+    wanted = findings.Wanted(ported_from, tuple(select), tuple(ignore))
+    return findings.check(model, inputs, loading_options(**options), wanted)
 
 
 @phase("check")
@@ -427,10 +427,10 @@ def check_file(
         ignore: as in `check`.
         options: loading options, as in `load`.
     """
-    from . import checking
+    from . import findings
 
-    wanted = checking.Wanted(ported_from, tuple(select), tuple(ignore))
-    return checking.check_file(path, inputs, loading_options(**options), wanted)
+    wanted = findings.Wanted(ported_from, tuple(select), tuple(ignore))
+    return findings.check_file(path, inputs, loading_options(**options), wanted)
 
 
 def fix(
@@ -450,6 +450,6 @@ def fix(
         UsageError: when `model` names no file, and for `like` without inputs.
         ModelError: when the edited file is not what it should be; nothing is written then.
     """
-    from .fixing import fix as fix_model
+    from .fixes import fix as fix_model
 
     return fix_model(model, inputs, loading_options(**options), like=like, write=write)

@@ -1,4 +1,4 @@
-"""What a long call tells of itself while it runs: its phases, to a reporter of the caller's."""
+"""Progress: a long call reports its phases to a reporter of the caller."""
 
 from __future__ import annotations
 

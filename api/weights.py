@@ -6,26 +6,26 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from .backends.files import settle_beside
-from .checkpoints import holds_one
-from .checkpoints.convert import Converted
-from .checkpoints.convert import convert_checkpoint as convert
-from .checkpoints.diff import Diff, diff_checkpoints
-from .checkpoints.joins import Fused, Join
-from .checkpoints.mapping import Map, read_map
-from .checkpoints.repair import Fit, Repaired, fit_checkpoint
-from .checkpoints.repair import repair_checkpoint as repair
-from .checkpoints.runs import Runs
-from .checkpoints.runs import diff_runs as compare_runs
-from .frontends import read_tree
-from .guarding import guarded
-from .ir import TensorData, UsageError
-from .loading import loading
+from ..backends.files import settle_beside
+from ..checkpoints import holds_one
+from ..checkpoints.convert import Converted
+from ..checkpoints.convert import convert_checkpoint as convert
+from ..checkpoints.diff import Diff, diff_checkpoints
+from ..checkpoints.joins import Fused, Join
+from ..checkpoints.mapping import Map, read_map
+from ..checkpoints.repair import Fit, Repaired, fit_checkpoint
+from ..checkpoints.repair import repair_checkpoint as repair
+from ..checkpoints.runs import Runs
+from ..checkpoints.runs import diff_runs as compare_runs
+from ..frontends import read_tree
+from ..ir import TensorData, UsageError
+from ..process.entry import public_call
+from .load_options import loading
 
 __all__ = ["are_runs", "convert_checkpoint", "diff", "diff_runs", "fit", "repair_checkpoint"]
 
 
-@guarded()
+@public_call()
 @wraps(convert)
 def convert_checkpoint(
     source: str | Path,
@@ -53,8 +53,8 @@ def convert_checkpoint(
         if by_order:
             raise UsageError("E001", "expected --like with --by-order: it pairs a checkpoint with a net")
         return convert(source, target, map_, **options)
-    from .verification import read_pair_map
-    from .verification.two_nets.written_map import map_like
+    from ..verification import read_pair_map
+    from ..verification.two_nets.written_map import map_like
 
     if options.pop("reverse", None):
         raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
@@ -70,7 +70,7 @@ def convert_checkpoint(
     return convert(source, target, make_map, **options)
 
 
-@guarded()
+@public_call()
 def repair_checkpoint(
     net: object,
     source: str | Path,
@@ -94,7 +94,7 @@ def repair_checkpoint(
     return repair(read_tree(net, loading(**options)), source, target, force=force, part=part)
 
 
-@guarded()
+@public_call()
 def fit(net: object, checkpoint: str | Path, *, part: str | None = None, **options: Any) -> Fit:
     """Say how a checkpoint fits a net: which parameters it holds, and what was lost when it was saved.
 
@@ -108,7 +108,7 @@ def fit(net: object, checkpoint: str | Path, *, part: str | None = None, **optio
     return fit_checkpoint(read_tree(net, loading(**options)), checkpoint, part)
 
 
-@guarded()
+@public_call()
 def diff(
     a: str | Path,
     b: str | Path,
@@ -138,7 +138,7 @@ def are_runs(a: str | Path, b: str | Path) -> bool:
     return all(folder.is_dir() for folder in folders) and not any(map(holds_one, folders))
 
 
-@guarded()
+@public_call()
 def diff_runs(a: str | Path, b: str | Path, map: str | Path | None = None) -> Runs:  # noqa: A002 - as --map
     """Compare two training runs, each a folder with one checkpoint an epoch.
 

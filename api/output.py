@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .backends import (
+from ..backends import (
     TARGETS,
     find_target,
     infer_target,
@@ -20,22 +20,22 @@ from .backends import (
     takes_option,
     write,
 )
-from .backends.files import settle, staged
-from .backends.renames import Rename
-from .backends.written_behind import writing_behind
-from .frontends.registry import is_installed
-from .frontends.training_script import RecipeFunction
-from .guarding import guarded
-from .ir import Graph, ModelError, UsageError, walk_operators
-from .ir.collector import pause_collector
-from .ir.validation import verifying_each
-from .passes import available_passes, parse_pass, prepare
-from .passes import describe as describe_pass
-from .passes.base import Change, Pass
-from .phases import phase
+from ..backends.files import settle, staged
+from ..backends.renames import Rename
+from ..backends.written_behind import writing_behind
+from ..frontends.registry import is_installed
+from ..frontends.training_script import RecipeFunction
+from ..ir import Graph, ModelError, UsageError, walk_operators
+from ..ir.collector import pause_collector
+from ..ir.validation import verifying_each
+from ..passes import available_passes, parse_pass, prepare
+from ..passes import describe as describe_pass
+from ..passes.base import Change, Pass
+from ..process.entry import public_call
+from ..process.progress import phase
 
 if TYPE_CHECKING:
-    from .verification import Report
+    from ..verification import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _require_allowed(graph: Graph, rewritten: Rewritten) -> None:
         )
 
 
-@guarded()
+@public_call()
 @pause_collector()
 def save(
     graph: Graph,
@@ -214,7 +214,7 @@ def _no_recipe(target: str) -> UsageError:
     )
 
 
-@guarded()
+@public_call()
 def rewrite_file(
     graph: Graph,
     rewritten: Rewritten,
@@ -265,9 +265,9 @@ def rewrite_file(
         _require_allowed(graph, rewritten)
     if not verified:  # then there is no recipe, and nothing that runs models is imported
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
-    from .verification import Recipes
-    from .verification.streaming.deciding import is_large
-    from .verification.verify_written import VerificationError, choose_comparable, verify_written
+    from ..verification import Recipes
+    from ..verification.streaming.deciding import is_large
+    from ..verification.verify_written import VerificationError, choose_comparable, verify_written
 
     if recipe is not None and choose_comparable(graph, rewritten.graph) is not graph:
         raise _no_recipe(target)
@@ -285,7 +285,7 @@ def rewrite_file(
             files = write(emitted, inner, target, **options)
         scripts = None
         if recipe is not None:
-            from .verification.recipes.emitting import write_script  # MindSpore's emitters, which few need
+            from ..verification.recipes.emitting import write_script  # MindSpore's emitters, which few need
 
             script = write_script(graph, inner, recipe)
             files.append(script)
@@ -298,7 +298,7 @@ def rewrite_file(
             raise VerificationError(report, final)
         behind.finish()
         if emit_tests:
-            from .verification.recording import record_calls
+            from ..verification.recording import record_calls
 
             grouped = None if emitted is rewritten.graph else emitted
             source = choose_comparable(graph, rewritten.graph)
@@ -307,7 +307,7 @@ def rewrite_file(
     return [parent / name for name in names], report
 
 
-@guarded()
+@public_call()
 @pause_collector()
 def lower(
     graph: Graph,

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .frontends import LoadOptions
-from .ir import TensorData
+from ..frontends import LoadOptions
+from ..ir import TensorData
 
 
 def loading(
@@ -41,7 +41,7 @@ def loading(
 
 def _values(path: Path, notes: list[str], *, part: str | None) -> Mapping[str, TensorData]:
     """The weights of a checkpoint, without what an optimizer keeps of them."""
-    from .checkpoints import read_training
+    from ..checkpoints import read_training
 
     return read_training(path, notes, part)[0]
 
@@ -50,6 +50,6 @@ def _align(
     given: Mapping[str, TensorData], wanted: Mapping[str, tuple[int, ...] | None], notes: list[str]
 ) -> Mapping[str, TensorData]:
     """The weights by the names of a model, without what wrappers put before or into them."""
-    from .checkpoints.prefixes import aligned
+    from ..checkpoints.prefixes import aligned
 
     return aligned(given, wanted, notes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .diagnosis import (
+from ..diagnosis import (
     CODES,
     Subject,
     Wanted,
@@ -20,13 +20,13 @@ from .diagnosis import (
     names_in,
     sort_findings,
 )
-from .frontends import Inputs, LoadOptions, read, read_tree, resolve
-from .frontends.python_file import run_file
-from .guarding import guarded
-from .ir import CODES as OF_ERRORS
-from .ir import Graph, ModelError, RegraftError, UnsupportedError, table_markup, text_markup
-from .passes import PASSES, default_pipeline, run_passes
-from .passes.base import Change
+from ..frontends import Inputs, LoadOptions, read, read_tree, resolve
+from ..frontends.python_file import run_file
+from ..ir import CODES as OF_ERRORS
+from ..ir import Graph, ModelError, RegraftError, UnsupportedError, table_markup, text_markup
+from ..passes import PASSES, default_pipeline, run_passes
+from ..passes.base import Change
+from ..process.entry import public_call
 
 _ALL = Wanted()
 
@@ -93,7 +93,7 @@ class FileFindings:
         return all(found.clean for found in self.models.values())
 
 
-@guarded()
+@public_call()
 def check(model: object, inputs: Inputs, options: LoadOptions, wanted: Wanted = _ALL) -> Findings:
     """What the diagnosis and the passes find in a graph or a model; see `api.check`."""
     wanted.refuse_unknown(codes())
@@ -123,7 +123,7 @@ def _examined(model: object, inputs: Inputs, options: LoadOptions, wanted: Wante
     return _of_graph(graph, failure, subject or Subject(graph, reference), causes, wanted), graph
 
 
-@guarded()
+@public_call()
 def check_file(path: str | Path, inputs: Inputs, options: LoadOptions, wanted: Wanted = _ALL) -> FileFindings:
     """Check every Cell and Module of a file: instances, and classes whose constructors need no arguments.
 

@@ -14,16 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .frontends.python_file import find_function, raised_below, run_file
-from .frontends.registry import FRONTENDS, frontend
-from .ir import COMPOSITES, DOMAIN, NO_TRAITS, PassError, Traits, UsageError
-from .ir.composites import CompositeTable
-from .ir.composites.base import Expand
-from .ir.declarations import InferTypes
-from .ir.signatures import AttributeSpec
-from .passes import PASSES
-from .passes.base import Pass
-from .passes.options import make_pass
+from ..frontends.python_file import find_function, raised_below, run_file
+from ..frontends.registry import FRONTENDS, frontend
+from ..ir import COMPOSITES, DOMAIN, NO_TRAITS, PassError, Traits, UsageError
+from ..ir.composites import CompositeTable
+from ..ir.composites.base import Expand
+from ..ir.declarations import InferTypes
+from ..ir.signatures import AttributeSpec
+from ..passes import PASSES
+from ..passes.base import Pass
+from ..passes.options import make_pass
 
 ENTRY_POINTS = "regraft.passes"
 """The group of entry points in which an installed package names its passes."""
@@ -244,12 +244,12 @@ def add_emitter(target: str, operator: str) -> Callable[[Callable[..., Any]], Ca
         UsageError: for another target, and an operator that it writes itself.
     """
     if target == "mindspore":
-        from .backends.mindspore_source.emitters import TABLE
+        from ..backends.mindspore_source.emitters import TABLE
 
         rows: Any = TABLE.calls
         adapt: Any = _writing_text
     elif target == "mxnet":
-        from .backends.mxnet_symbol.emitters import TABLE
+        from ..backends.mxnet_symbol.emitters import TABLE
 
         rows, adapt = TABLE, _unchanged
     else:
@@ -273,7 +273,7 @@ def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _writing_text(function: Callable[..., Any]) -> Callable[..., Any]:
     """An emitter of MindSpore source of a function that returns text."""
-    from .backends.source.expressions import ANY, ATOM, Expression
+    from ..backends.source.expressions import ANY, ATOM, Expression
 
     def emit(view: Any) -> Any:
         found = function(view)

@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .backends.files import settle, staged
-from .checking import Findings, check
-from .diagnosis import Subject, plan_edits
-from .editing import apply_edits
-from .frontends import Inputs, LoadOptions, read, read_tree, resolve
-from .guarding import guarded
-from .ir import Graph, ModelError, RegraftError, UsageError
-from .likeness import OTHERWISE, differences, edits_of
-from .passes.base import Change
-from .verification import Report
-from .verification import verify as compare
-from .verification.runners.select_runner import can_train
+from ..backends.files import settle, staged
+from ..diagnosis import Subject, plan_edits
+from ..diagnosis.editing import apply_edits
+from ..frontends import Inputs, LoadOptions, read, read_tree, resolve
+from ..ir import Graph, ModelError, RegraftError, UsageError
+from ..passes.base import Change
+from ..process.entry import public_call
+from ..verification import Report
+from ..verification import verify as compare
+from ..verification.runners.select_runner import can_train
+from .findings import Findings, check
+from .reference_diff import OTHERWISE, differences, edits_of
 
 __all__ = ["Fixed", "fix"]
 
@@ -46,7 +46,7 @@ class Fixed:
     backup: Path | None = None
 
 
-@guarded()
+@public_call()
 def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, write: bool) -> Fixed:
     """Edit the file that defines a model; see `api.fix`."""
     where, _, name = model.rpartition(":")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .frontends import Inputs, LoadOptions, arrays_of, as_arrays, read, read_tree
-from .ir import Graph, ModelError, RegraftError, UnsupportedError
-from .ir.collector import pause_collector
+from ..frontends import Inputs, LoadOptions, arrays_of, as_arrays, read, read_tree
+from ..ir import Graph, ModelError, RegraftError, UnsupportedError
+from ..ir.collector import pause_collector
 
 _OF_ONE_SIZE = (".mindir", ".pt2")
 """Suffixes of files that take no inputs but of the sizes that they were exported with."""

@@ -1,4 +1,4 @@
-"""What belongs to the whole process: calls of this library take turns, and leave it as it was."""
+"""State of the whole process: calls of this library take turns and restore it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .ending import c_handler
+from .signals import c_handler
 
 _RECURSION = 10_000
 """The recursion limit that MindSpore sets when it is imported, and its compiler needs."""
@@ -32,7 +32,7 @@ State = tuple[Callable[[], Any], Callable[[Any], object]]
 
 
 @contextmanager
-def as_it_was() -> Iterator[None]:
+def preserve_process_state() -> Iterator[None]:
     """One block at a time, after which the process's state is as before it; also usable as a decorator.
 
     Frontends replace functions of the frameworks while they read a model, and models seed generators, set

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from inspect import cleandoc
 from typing import NamedTuple
 
-from .diagnosis import CODES
-from .explanations.errors import PAGES as OF_ERRORS
-from .explanations.findings import PAGES as OF_FINDINGS
-from .explanations.page import Page
-from .explanations.passes import PAGES as OF_PASSES
-from .explanations.ports import PAGES as OF_PORTS
-from .ir import CODES as ERRORS
-from .passes.base import Pass
-from .writing import describe as describe_pass
-from .writing import pass_codes, passes_with_codes
+from ...diagnosis import CODES
+from ...ir import CODES as ERRORS
+from ...passes.base import Pass
+from ..output import describe as describe_pass
+from ..output import pass_codes, passes_with_codes
+from .errors import PAGES as OF_ERRORS
+from .findings import PAGES as OF_FINDINGS
+from .page import Page
+from .passes import PAGES as OF_PASSES
+from .ports import PAGES as OF_PORTS
 
 PAGES: dict[str, Page] = {**OF_ERRORS, **OF_FINDINGS, **OF_PORTS, **OF_PASSES}
 """Code -> its page; a code of a pass without one has that of its pass."""

@@ -1,4 +1,4 @@
-"""Likeness to a reference: what a comparison found of a file's layers, as findings and as edits of it."""
+"""Differences from a reference, found by a comparison, as findings in a file and as edits of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from .diagnosis import unlike
-from .editing import Edit
-from .passes.base import Change
-from .verification import Report
+from ..diagnosis import unlike
+from ..diagnosis.editing import Edit
+from ..passes.base import Change
+from ..verification import Report
 
 OTHERWISE = "LK104"
 """Code of the finding of a difference that is in no setting, law or frozen parameter."""
