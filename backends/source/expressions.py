@@ -44,11 +44,19 @@ class Use:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Argument:
-    """An argument of a call; `name` is empty for a positional one, `default` what leaving it out means."""
+    """An argument of a call.
+
+    Attributes:
+        name: empty for a positional one.
+        value: what it is given.
+        default: what leaving it out means.
+        instead: (another argument, what is given in place of the value where that one is its default).
+    """
 
     name: str
     value: Part
     default: object = MISSING
+    instead: tuple[str, Part] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +112,13 @@ class Tuple:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FanIn:
+    """The fan-in of a layer's weight, on which a bound depends: a product of literals."""
+
+    product: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Attribute:
     """An attribute of what `owner` is, which must bind as an atom: ``x.shape``."""
 
@@ -137,12 +152,19 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class NnClass:
-    """A class of `mindspore.nn`: ``nn.Conv2d``."""
+    """A class of the framework's module `nn`: ``nn.Conv2d``.
+
+    Attributes:
+        name: its name there.
+        container: "sequential" for one that chains layers, "list" for one that holds them; else empty.
+    """
 
     name: str
+    container: str = ""
 
 
-SEQUENTIAL, CELL_LIST = NnClass("SequentialCell"), NnClass("CellList")
+SEQUENTIAL, CELL_LIST = NnClass("SequentialCell", "sequential"), NnClass("CellList", "list")
+CELL = NnClass("Cell")
 
 LIST = "[]"
 """The callee of a `Call` that is a list: ``[a, b]``."""
@@ -196,6 +218,7 @@ Part = (
     | Expression
     | Brackets
     | Tuple
+    | FanIn
     | Attribute
     | Element
     | Slice
@@ -256,7 +279,10 @@ def as_part(value: object, hint: str = "value") -> Part:
     return value if isinstance(value, _NODES) else Literal(value, hint)
 
 
-_NODES = (Literal, Use, Call, Expression, Brackets, Tuple, Attribute, Element, Slice, Quoted, NnClass, Access)
+_NODES = (
+    *(Literal, Use, Call, Expression, Brackets, Tuple, FanIn),
+    *(Attribute, Element, Slice, Quoted, NnClass, Access),
+)
 
 
 def call(callee: Part, *positional: object, **keywords: object) -> Expression:
@@ -281,6 +307,12 @@ def mark_light(expression: Expression) -> Expression:
     (found,) = expression.parts
     assert isinstance(found, Call)
     return replace(expression, parts=(replace(found, is_light=True),))
+
+
+def container_of(part: Part) -> str:
+    """Return "sequential" or "list" for the constructor of such a container; empty for any other part."""
+    callee = part.callee if isinstance(part, Call) else None
+    return callee.container if isinstance(callee, NnClass) else ""
 
 
 def only_call(expression: Expression) -> Call | None:

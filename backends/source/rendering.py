@@ -13,6 +13,7 @@ from .expressions import (
     Call,
     Element,
     Expression,
+    FanIn,
     Literal,
     NnClass,
     OptionalMember,
@@ -59,6 +60,8 @@ class Renderer:
             return f"({text})" if level < part.level else text
         if isinstance(part, Expression):
             return "".join(map(self.text, part.parts))
+        if isinstance(part, FanIn):
+            return self.text(part.product)
         if isinstance(part, Literal):
             return self.literal(part)
         if isinstance(part, Call):
@@ -168,14 +171,12 @@ class Renderer:
     def _runs(self, call_: Call) -> list[tuple[str, int]]:
         """Return the arguments written, each with its number of repetitions if it is a constructor call."""
         written = [a for a in call_.arguments if not self.is_default(a)]
-        is_unpadded = any(
-            a.name == "padding" and _same(a.default, 0) and self.is_default(a) for a in call_.arguments
-        )
+        usual = {a.name for a in call_.arguments if self.is_default(a)}
         texts: list[str] = []
         for argument in written:
             value = argument.value
-            if is_unpadded and argument.name == "pad_mode" and value == Quoted("pad"):
-                value = Quoted("valid")
+            if argument.instead is not None and argument.instead[0] in usual:
+                value = argument.instead[1]
             text = self.text(value)
             texts.append(f"{argument.name}={text}" if argument.name else text)
         out: list[tuple[str, int]] = []

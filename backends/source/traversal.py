@@ -10,12 +10,12 @@ from .expressions import (
     ABSENT,
     MISSING,
     Access,
-    Argument,
     Attribute,
     Brackets,
     Call,
     Element,
     Expression,
+    FanIn,
     Literal,
     NnClass,
     OptionalMember,
@@ -37,6 +37,8 @@ def children(part: Part) -> tuple[Part, ...]:
         return part.items
     if isinstance(part, Brackets):
         return (part.inner,)
+    if isinstance(part, FanIn):
+        return (part.product,)
     if isinstance(part, Attribute):
         return (part.owner,)
     if isinstance(part, Element):
@@ -47,17 +49,20 @@ def children(part: Part) -> tuple[Part, ...]:
     return (part.part,) if isinstance(part, OptionalMember) else ()
 
 
-def _rebuild(part: Part, visit: Callable[[Part], Part]) -> Part:
+def rebuild(part: Part, visit: Callable[[Part], Part]) -> Part:
     """Return the part with each of its `children` replaced by what `visit` returns for it."""
     if isinstance(part, Expression):
         return replace(part, parts=tuple(map(visit, part.parts)))
     if isinstance(part, Call):
-        arguments = tuple(Argument(a.name, visit(a.value), a.default) for a in part.arguments)
+        arguments = tuple(replace(a, value=visit(a.value)) for a in part.arguments)
         return replace(part, callee=visit(part.callee), arguments=arguments)
     if isinstance(part, Tuple):
         return Tuple(tuple(map(visit, part.items)))
     if isinstance(part, Brackets):
         return Brackets(visit(part.inner))
+    if isinstance(part, FanIn):
+        product = visit(part.product)
+        return FanIn(product) if isinstance(product, Expression) else product
     if isinstance(part, Attribute):
         return Attribute(visit(part.owner), part.name)
     if isinstance(part, Element):
@@ -128,7 +133,7 @@ def substitute(part: Expression, old: Value, new: Value) -> Expression:
     def visit(part: Part) -> Part:
         if isinstance(part, Use):
             return Use(new, part.level) if part.value == old else part
-        return _rebuild(part, visit)
+        return rebuild(part, visit)
 
     found = visit(part)
     assert isinstance(found, Expression)
@@ -137,7 +142,7 @@ def substitute(part: Expression, old: Value, new: Value) -> Expression:
 
 def empty(part: Part) -> Part:
     """Return the part with every literal `ABSENT`."""
-    return Literal(ABSENT, part.hint) if isinstance(part, Literal) else _rebuild(part, empty)
+    return Literal(ABSENT, part.hint) if isinstance(part, Literal) else rebuild(part, empty)
 
 
 def leave_out_absent(part: Part) -> Part:
@@ -147,4 +152,4 @@ def leave_out_absent(part: Part) -> Part:
     if isinstance(part, Call):
         given = [a for a in part.arguments if not isinstance(a.value, OptionalMember) or a.value.present]
         part = replace(part, arguments=tuple(given))
-    return _rebuild(part, leave_out_absent)
+    return rebuild(part, leave_out_absent)

@@ -27,6 +27,7 @@ from regraft.backends.mindspore_source import emit_source, write
 from regraft.backends.mindspore_source.cells.cell_definition import Definition
 from regraft.backends.mindspore_source.cells.constructor_arguments import Class, ConstructorArgument
 from regraft.backends.mindspore_source.classes.simplify_arguments import simplify_arguments
+from regraft.backends.source.expressions import Literal, NnClass
 from regraft.checkpoints.ckpt import read_ckpt
 from regraft.ir import (
     Builder,
@@ -467,8 +468,8 @@ def test_an_argument_that_follows_from_a_computed_one_is_computed_after_it():
     """A multiple is found before what it is a multiple of is found to be a fraction."""
     sizes = {"in_channels": (16, 24, 32), "few_channels": (2, 3, 4), "many_channels": (8, 12, 16)}
     arguments = [ConstructorArgument(name, values) for name, values in sizes.items()]
-    holes = {n: arguments[1 + n % 2] for n in range(6)}
-    block = Class("Block", [Definition(0, "Block", "nn.Cell", "")], list(arguments), holes)
+    holes = {Literal(n): arguments[1 + n % 2] for n in range(6)}
+    block = Class("Block", [Definition(0, "Block", NnClass("Cell"), "")], list(arguments), holes)
     simplify_arguments(block)
     computed = [f"{a.name} = {a.fill_template()}" for a in block.aliases]
     assert computed == ["few_channels = in_channels // 8", "many_channels = 4 * few_channels"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ....ir import TensorData, Value
 from ....ir.nesting import Nest
 from ...source.emitting import Extra, NnLayer, State
-from ...source.expressions import Access, Expression, Part, Step
+from ...source.expressions import Access, Expression, NnClass, Part, Step
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Definition:
 
     module: int
     source_class: str
-    base: str
+    base: NnClass
     path: str
     attributes: list[tuple[str, Part]] = field(default_factory=list)
     assignments: list[tuple[Access, Access]] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....ir import BackendError, Graph, Module
 from ....ir.nesting import Nest, is_flat, names_in
 from ...source.emitting import State
-from ...source.expressions import IDENTITY, LIST, Argument, Call, Part
+from ...source.expressions import CELL, CELL_LIST, IDENTITY, LIST, SEQUENTIAL, Argument, Call, Part
 from ..borrowed_layers import sort_borrowed
 from ..emitters.initializers import law_of, own_parameter
 from ..naming import attribute_name
@@ -25,7 +25,7 @@ def make_instance(cells: Cells, module: Module) -> Cell:
     chain = ordinal and module.container == "sequential"
     chain = chain and body is not None and is_chain(cells, module, body)
     listed = ordinal and (chain or body is None)  # graph mode does not call a CellList
-    base = "nn.SequentialCell" if chain else "nn.CellList" if listed else "nn.Cell"
+    base = SEQUENTIAL if chain else CELL_LIST if listed else CELL
     definition = cell.definition = Definition(
         module.key, module.class_name, base, cells.modules.paths[module.key]
     )

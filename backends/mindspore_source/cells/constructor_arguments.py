@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ....ir import Value
-from ...source.expressions import LIST, MISSING, SEQUENTIAL, Call, Literal, OptionalMember, Part
+from ...source.expressions import LIST, MISSING, Call, Literal, NnClass, OptionalMember, Part, container_of
 from ...source.traversal import literals, shape_of
 from ..naming import first_word
 from .cell_definition import Definition, Method
@@ -54,18 +54,18 @@ class Class:
         name: its name.
         instances: the modules that are instances of it; the first one's text is the class's.
         arguments: the constructor's arguments, those without default first.
-        holes: id of a literal of the text -> the argument that stands for it.
+        holes: literal of the text -> the argument that stands for it.
         branches: child that some instances have -> how it is constructed where the argument of its name asks.
-        conditions: id of a member of a sequence that some instances have -> when, as source.
+        conditions: member of a sequence that some instances have -> when, as source.
         aliases: arguments that are computed, and have a name of their own in the constructor.
     """
 
     name: str
     instances: list[Definition]
     arguments: list[ConstructorArgument] = field(default_factory=list)
-    holes: dict[int, ConstructorArgument] = field(default_factory=dict)
+    holes: dict[Literal, ConstructorArgument] = field(default_factory=dict)
     branches: dict[str, Part] = field(default_factory=dict)
-    conditions: dict[int, Condition] = field(default_factory=dict)
+    conditions: dict[OptionalMember, Condition] = field(default_factory=dict)
     aliases: list[ConstructorArgument] = field(default_factory=list)
 
     def names(self, besides: ConstructorArgument | None = None) -> set[str]:
@@ -86,18 +86,19 @@ class Condition:
         return self.template.format(*(f.text() for f in self.of))
 
 
-def sequence_of(base: str, name: str, part: Part) -> Call | None:
+def sequence_of(base: NnClass | None, name: str, part: Part) -> Call | None:
     """Return the members of a sequence that an attribute is, or the class itself is, as a call's arguments.
 
     Args:
-        base: the class's base.
+        base: the class's base; None for any class.
         name: name of the attribute; empty for the members of the class itself.
         part: how the attribute is constructed.
     """
     if not isinstance(part, Call) or any(a.name for a in part.arguments):
         return None
-    own = not name and base == "nn.SequentialCell" and part.callee == LIST
-    return part if own or (name and part.callee == SEQUENTIAL) else None
+    is_chain = base is not None and base.container == "sequential"
+    own = not name and is_chain and part.callee == LIST
+    return part if own or (name and container_of(part) == "sequential") else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ....ir import Constant, Module, Operator, Parameter, Value
 from ...source.emitting import NnLayer, Refused, View
-from ...source.expressions import Argument, Call, Part
+from ...source.expressions import CELL, Argument, Call, Part
 from ..emitters import emit_layer
 from .cell_definition import Cell, Definition
 from .cells import Cells
@@ -28,7 +28,7 @@ def make_layer(cells: Cells, module: Module) -> Cell | None:
     ):
         return None
     operator = cells.graph.operator(body.items[0][1])
-    layer = find_layer(cells, operator, Definition(module.key, "", "", ""))
+    layer = find_layer(cells, operator, Definition(module.key, "", CELL, ""))
     if layer is None or not owns_state(cells, module, operator, layer):
         return None
     operands = cells.graph.operands(operator.key)

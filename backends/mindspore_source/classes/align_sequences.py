@@ -43,7 +43,7 @@ def _name_activations(part: Part) -> Part:
         if part.is_exchangeable and not part.arguments:
             named = Literal(Name(Renderer().text(part.callee)), "activation")
             return replace(part, callee=named, is_exchangeable=False)
-        arguments = tuple(Argument(a.name, _name_activations(a.value), a.default) for a in part.arguments)
+        arguments = tuple(replace(a, value=_name_activations(a.value)) for a in part.arguments)
         return replace(part, arguments=arguments)
     return part
 
@@ -174,7 +174,7 @@ def define_optional_members(class_: Class, columns: Sequence[tuple[Hole, ...]]) 
                 own = [column for column in columns if column[0].optional_member is optional_member]
                 condition = _solve(class_, member, own, present, known.get(present))
                 known.setdefault(present, condition)
-                class_.conditions[id(member)] = condition
+                class_.conditions[member] = condition
                 kept.append(Argument("", member))
         first.attributes[at] = (name, replace(members, arguments=tuple(kept)))
 
@@ -210,7 +210,7 @@ def _solve(
         hole, values = column[instances[0]], [column[at].literal.value for at in instances]
         argument = _find_equal(class_, values, instances, hole.literal.hint)
         if argument is not None:
-            class_.holes[id(hole.literal)] = argument
+            class_.holes[hole.literal] = argument
             by_hint.setdefault(hole.literal.hint, argument)
         elif len(set(tag_types(values))) > 1 or (known is None and _is_layer_of(member.part, hole.literal)):
             free.append(column)
@@ -226,7 +226,7 @@ def _solve(
             argument = _make_optional_argument(column, present, leaving if entering else None)
             made[values] = argument
             class_.arguments.append(argument)
-        class_.holes[id(hole.literal)] = argument
+        class_.holes[hole.literal] = argument
         by_hint.setdefault(hole.literal.hint, argument)
     entering = by_hint.get("in_channels")
     if entering is not None and leaving is not None:

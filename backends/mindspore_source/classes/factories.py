@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...source.expressions import MISSING, Call, Literal, NnClass, Part, Quoted, Tuple, literal_source
+from ...source.expressions import MISSING, Call, FanIn, Literal, NnClass, Part, Tuple, literal_source
 from ...source.rendering import Renderer
-from ...source.traversal import children
-from ..emitters.initializers import fan_in_of
+from ...source.traversal import children, literals, rebuild, walk
 from ..naming import snake_case
 
 _PLACES = 3
@@ -29,6 +29,7 @@ class Factory:
         positional: its arguments without default.
         passed: its keyword arguments and their defaults.
         fixed: what it gives the layer itself.
+        is_padded: whether it gives the layer the mode in which its padding counts.
     """
 
     callee: NnClass
@@ -36,6 +37,7 @@ class Factory:
     positional: list[str] = field(default_factory=list)
     passed: dict[str, object] = field(default_factory=dict)
     fixed: dict[str, Part] = field(default_factory=dict)
+    is_padded: bool = False
 
     @property
     def has_bias(self) -> bool | None:
@@ -64,7 +66,7 @@ class Factory:
     def _features(self) -> list[str]:
         """Return phrases that describe the layer, for the docstring."""
         found = [] if self.has_bias is None else ["with bias" if self.has_bias else "without bias"]
-        found += ["padded as told"] if self.fixed.get("pad_mode") == Quoted("pad") else []
+        found += ["padded as told"] if self.is_padded else []
         return [*found, "drawn as in the source"] if _LAWS & set(self.fixed) else found
 
     def separators(self) -> int:
@@ -157,12 +159,28 @@ def _make_factory(calls: list[Call]) -> Factory | None:
             rule = _find_rule(calls, [fan_in_of(v) or 0 for v in values])
             if rule is None:
                 return None
-            found.fixed[argument.name] = f"Uniform(1 / math.sqrt({rule.text()}))"
+            found.fixed[argument.name] = _with_fan_in(argument.value, rule.text())
         else:
             found.fixed[argument.name] = argument.value
-    if found.fixed.get("pad_mode") == Quoted("pad") and "padding" not in found.passed:
-        found.fixed["pad_mode"] = Quoted("valid")
+    names = {argument.name for argument in first.arguments}
+    for argument in first.arguments:
+        if argument.instead is not None:
+            found.is_padded = argument.instead[0] in found.passed or argument.instead[0] not in names
+            found.fixed[argument.name] = argument.value if found.is_padded else argument.instead[1]
     return found
+
+
+def fan_in_of(part: Part) -> int | None:
+    """Return the fan-in that a distribution depends on; None for one that depends on none."""
+    found = next((inner for inner in walk(part) if isinstance(inner, FanIn)), None)
+    if found is None:
+        return None
+    return math.prod(int(str(literal.value)) for literal, _ in literals(found))
+
+
+def _with_fan_in(part: Part, text: str) -> Part:
+    """Return a distribution with the fan-in written as `text`."""
+    return text if isinstance(part, FanIn) else rebuild(part, lambda inner: _with_fan_in(inner, text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,13 +162,13 @@ def add_optional_arguments(class_: Class, optional: dict[str, dict[int, Part]]) 
         )
 
 
-def _find_arguments(class_: Class, given: dict[int, Part]) -> dict[int, ConstructorArgument] | None:
+def _find_arguments(class_: Class, given: dict[int, Part]) -> dict[Literal, ConstructorArgument] | None:
     """Return the arguments that construct an optional child; None where they do not determine it."""
     instances = [at for at, d in enumerate(class_.instances) if d.module in given]
     parts = [given[class_.instances[at].module] for at in instances]
     if len(parts) < 2 or len({shape_of(p, {}) for p in parts}) > 1:
         return None
-    holes: dict[int, ConstructorArgument] = {}
+    holes: dict[Literal, ConstructorArgument] = {}
     for column in zip(*(literals(p) for p in parts), strict=True):
         literal = column[0][0]
         values = tag_types(row[0].value for row in column)
@@ -178,5 +178,5 @@ def _find_arguments(class_: Class, given: dict[int, Part]) -> dict[int, Construc
         if varies and not equal:
             return None
         if named or varies:
-            holes[id(literal)] = (named or equal)[0]
+            holes[literal] = (named or equal)[0]
     return holes

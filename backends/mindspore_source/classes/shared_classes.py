@@ -70,7 +70,7 @@ def _unify(definitions: list[Definition], name: str, reserved: set[str]) -> Clas
             elif not any(v == hole.default and type(v) is type(hole.default) for v in values):
                 argument.default = MISSING
         argument.in_construct |= hole.in_construct
-        found.holes[id(hole.literal)] = argument
+        found.holes[hole.literal] = argument
     found.arguments = list(by_values.values())
     define_optional_members(found, columns)
     written = [next((h for h in c if h.literal.value is not ABSENT), c[0]) for c in columns]
@@ -80,15 +80,15 @@ def _unify(definitions: list[Definition], name: str, reserved: set[str]) -> Clas
 
 def _name_arguments(class_: Class, holes: list[Hole], reserved: set[str]) -> None:
     """Name the arguments after what they are first used for, and put them in that order."""
-    used: dict[int, list[Hole]] = {}
+    used: dict[ConstructorArgument, list[Hole]] = {}
     for hole in holes:
-        argument = class_.holes.get(id(hole.literal))
+        argument = class_.holes.get(hole.literal)
         if argument is not None:
-            used.setdefault(id(argument), []).append(hole)
+            used.setdefault(argument, []).append(hole)
     leaving = [h for h in holes if h.literal.hint == "out_channels" and not h.in_construct]
-    last = class_.holes.get(id(leaving[-1].literal)) if leaving else None
+    last = class_.holes.get(leaving[-1].literal) if leaving else None
     order = {key: at for at, key in enumerate(used)}
-    class_.arguments.sort(key=lambda f: order.get(id(f), len(order)))
+    class_.arguments.sort(key=lambda f: order.get(f, len(order)))
     taken = (
         {n for n, _ in class_.instances[0].attributes}
         | {f.name for f in class_.arguments}
@@ -97,7 +97,7 @@ def _name_arguments(class_: Class, holes: list[Hole], reserved: set[str]) -> Non
     )
     for argument in class_.arguments:
         if not argument.name:
-            first, *others = used[id(argument)]
+            first, *others = used[argument]
             hint = identifier(first.literal.hint)
             inner = argument is not last and any(h.literal.hint == "in_channels" for h in others)
             if hint == "out_channels" and inner:
@@ -120,10 +120,10 @@ def _construction(class_: Class, at: int) -> Part:
     arguments = [
         Argument("" if len(required) <= 3 else f.name, Literal(f.values[at], f.name)) for f in required
     ]
-    literals = {id(f) for f in class_.holes.values()}
+    literals = set(class_.holes.values())
     for argument in class_.arguments:
         value = argument.values[at]
-        if isinstance(value, (str, Call, Expression)) and id(argument) not in literals:
+        if isinstance(value, (str, Call, Expression)) and argument not in literals:
             arguments.append(Argument(argument.name, value))
         elif argument.default is not MISSING and (argument.default is not None or value is not None):
             arguments.append(Argument(argument.name, Literal(value, argument.name), argument.default))

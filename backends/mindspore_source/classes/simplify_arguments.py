@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
-from ...source.expressions import MISSING
+from ...source.expressions import MISSING, OptionalMember
 from ..cells.constructor_arguments import Class, Condition, ConstructorArgument
 from ..naming import free_name, is_kind_of
 
@@ -59,11 +59,11 @@ def _replace_by_ratio(class_: Class) -> None:
 
     Example: ``if hidden_channels != in_channels`` becomes ``if expand_ratio != 1``.
     """
-    members: dict[tuple[ConstructorArgument, ...], list[int]] = {}  # that share one condition
-    for key, condition in class_.conditions.items():
+    members: dict[tuple[ConstructorArgument, ...], list[OptionalMember]] = {}  # that share one condition
+    for member, condition in class_.conditions.items():
         if condition.template == DIFFER:
-            members.setdefault(condition.of, []).append(key)
-    for (base, widened), keys in members.items():
+            members.setdefault(condition.of, []).append(member)
+    for (base, widened), optional in members.items():
         if widened.of or not (_is_free(base) and _is_free(widened)):
             continue
         ratios = [Fraction(w, b) for w, b in zip(_numbers(widened), _numbers(base), strict=True)]
@@ -75,7 +75,7 @@ def _replace_by_ratio(class_: Class) -> None:
         times = ConstructorArgument(name, tuple(int(r) for r in ratios), usual)
         class_.arguments.append(times)
         _replace(class_, widened, "{0} * {1}", times, base)
-        class_.conditions.update(dict.fromkeys(keys, Condition("{0} != 1", (times,))))
+        class_.conditions.update(dict.fromkeys(optional, Condition("{0} != 1", (times,))))
 
 
 DIFFER = "{0} != {1}"

@@ -41,6 +41,11 @@ def _padding(view: View, rank: int) -> tuple[str, int | tuple[int, ...]]:
     return named, _pads(pads) if named == "pad" else 0
 
 
+def pad_mode(mode: str) -> Argument:
+    """Return a layer's argument for its mode of padding: "valid" where the padding is 0."""
+    return Argument("pad_mode", Quoted(mode), instead=("padding", Quoted("valid")) if mode == "pad" else None)
+
+
 def _sizes(view: View) -> tuple[int, tuple[int, ...], list[int], list[int], int]:
     """Return (spatial rank, weight shape, strides, dilations, group)."""
     weight = view.static_shape(1)
@@ -99,7 +104,7 @@ def conv(view: View) -> NnLayer:
     mode, padding = _padding(view, rank)
     if rank == 1 and not isinstance(padding, int):
         raise Refused
-    pads = (Argument("pad_mode", Quoted(mode)), optional("padding", padding, 0))
+    pads = (pad_mode(mode), optional("padding", padding, 0))
     area = math.prod(weight[2:])
     constructor = _constructor(view, f"Conv{rank}d", (weight[1] * group, weight[0]), (weight[1], area), pads)
     return NnLayer(constructor, _state(view, rank))
@@ -148,7 +153,7 @@ def conv_transpose(view: View) -> NnLayer:
         raise Refused
     pads = view.operator.spatial("pads", rank)
     more = view.operator.spatial("output_padding", rank)
-    extra: tuple[Argument, ...] = (Argument("pad_mode", Quoted("pad")),)
+    extra: tuple[Argument, ...] = (pad_mode("pad"),)
     if rank == 2:
         ends = [p - o for p, o in zip(pads[rank:], more, strict=True)]
         if min(ends) < 0:

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 
 from ....ir import Initializer, Parameter
 from ...source.emitting import Argument
-from ...source.expressions import MULTIPLY, Call, Expression, Literal, Part, Quoted, infix
-from ...source.traversal import literals
+from ...source.expressions import MULTIPLY, Call, Expression, FanIn, Literal, Part, Quoted, infix
 
 _DTYPES = {"bool": "bool_"}
-_ROOT = "math.sqrt"
 
 
 def ms_dtype(dtype: str) -> Part:
@@ -55,9 +53,8 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
             if low != -high:
                 return None
             if fan_in and math.isclose(high, 1 / math.sqrt(math.prod(fan_in)), rel_tol=1e-6):
-                return _call(
-                    "Uniform", infix("1", "/", Call(_ROOT, (Argument("", _product(fan_in)),)), MULTIPLY)
-                )
+                root = Call("math.sqrt", (Argument("", FanIn(_product(fan_in))),))
+                return _call("Uniform", infix("1", "/", root, MULTIPLY))
             return _call("Uniform", Literal(high, "bound"))
         case "normal":
             mean, std = number("mean", 0.0), number("std", 1.0)
@@ -135,18 +132,6 @@ def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Par
 
 def _numpy(function: str, *values: Part) -> Expression:
     return _call(f"np.{function}", *values)
-
-
-def fan_in_of(part: Part) -> int | None:
-    """Return the fan-in of ``Uniform(1 / math.sqrt(fan_in))``; None for any other law."""
-    inner = part.parts[0] if isinstance(part, Expression) else None
-    if not isinstance(inner, Call) or inner.callee != "Uniform":
-        return None
-    bound = inner.arguments[0].value
-    root = bound.parts[-1] if isinstance(bound, Expression) and bound.operator == "/" else None
-    if not isinstance(root, Call) or root.callee != _ROOT:
-        return None
-    return math.prod(int(str(literal.value)) for literal, _ in literals(bound))
 
 
 def dtype_argument(parameter: Parameter) -> tuple[Argument, ...]:

@@ -19,7 +19,8 @@ from ...source.emitting import (
     optional,
     same,
 )
-from ...source.expressions import Part, Quoted, call, method
+from ...source.expressions import Part, call, method
+from .conv import pad_mode
 
 TABLE = EmitterTable()
 
@@ -75,7 +76,7 @@ class _Window:
         return (
             Argument("", Literal(same(self.kernel), "kernel_size")),
             optional("stride", same(self.strides), 1),
-            Argument("pad_mode", Quoted(mode)),
+            pad_mode(mode),
             *([Argument("padding", padding, 0)] if plain or any(self.begins) else []),
             *more,
         )

@@ -20,12 +20,12 @@ class ClassRenderer(Renderer):
 
     def literal(self, literal: Literal) -> str:
         """Return the constructor argument that stands for a literal, or its source."""
-        argument = self.class_.holes.get(id(literal))
+        argument = self.class_.holes.get(literal)
         return literal_source(literal.value) if argument is None else argument.text(self.prefix)
 
     def is_fixed(self, literal: Literal) -> bool:
         """Whether no constructor argument stands for it."""
-        return id(literal) not in self.class_.holes
+        return literal not in self.class_.holes
 
     def value(self, use: Use) -> tuple[str, int]:
         """Fail, because a constructor reads no values."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....ir import Value
-from ...source.expressions import CELL_LIST, SEQUENTIAL, Access, Argument, Call, Step
+from ...source.expressions import Access, Argument, Call, Part, Step, container_of
 from ..cells.cell_definition import Definition
 from ..naming import MODULE_NAMES
 
@@ -324,15 +324,16 @@ def _lengths(definition: Definition) -> dict[str, int]:
     """Return the length of each list attribute by name."""
     found: dict[str, int] = {}
     for name, part in definition.attributes:
-        if isinstance(part, Call) and part.callee in (CELL_LIST, SEQUENTIAL):
+        if container_of(part):
             found[name] = len(_members(part))
     return found
 
 
-def _members(part: Call) -> tuple[Argument, ...]:
+def _members(part: Part) -> tuple[Argument, ...]:
     """Return what a list or a sequence of layers is constructed of."""
+    assert isinstance(part, Call)
     inner = part.arguments
-    if part.callee == CELL_LIST and isinstance(inner[0].value, Call):
+    if container_of(part) == "list" and isinstance(inner[0].value, Call):
         return inner[0].value.arguments
     return inner
 
@@ -341,9 +342,9 @@ def _lengths_within(definition: Definition) -> dict[str, list[int]]:
     """Return the lengths of the lists in each list attribute of nothing but lists, by name."""
     found: dict[str, list[int]] = {}
     for name, part in definition.attributes:
-        if isinstance(part, Call) and part.callee == CELL_LIST:
+        if container_of(part) == "list":
             inner = [argument.value for argument in _members(part)]
-            lists = [_members(each) for each in inner if isinstance(each, Call) and each.callee == CELL_LIST]
+            lists = [_members(each) for each in inner if container_of(each) == "list"]
             if len(lists) == len(inner):
                 found[name] = [len(each) for each in lists]
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ....ir import BackendError, Graph, Parameter, TensorData
 from ...source.emitting import Extra
-from ...source.expressions import MISSING, SEQUENTIAL, Argument, Call, Part, literal_source
+from ...source.expressions import MISSING, SEQUENTIAL, Argument, Call, OptionalMember, Part, literal_source
 from ..cells.cell_builder import CellBuilder
 from ..cells.cells import Cells
 from ..cells.constructor_arguments import Class, sequence_of
@@ -188,7 +188,11 @@ def _class_text(class_: Class, grouped: bool) -> str:
     for argument in class_.arguments:
         default = "" if argument.default is MISSING else f"={literal_source(argument.default)}"
         signature.append(f"{argument.name}{default}")
-    lines = [f"class {class_.name}({definition.base}):", f'    """{_docstring(class_, grouped)}"""', ""]
+    lines = [
+        f"class {class_.name}({renderer.text(definition.base)}):",
+        f'    """{_docstring(class_, grouped)}"""',
+        "",
+    ]
     aliases = [f"{f.name} = {f.fill_template()}" for f in class_.aliases]
     listed = next((part for name, part in definition.attributes if not name), None)
     before, inside = ([], "") if listed is None else _construct_members(class_, renderer, listed)
@@ -224,7 +228,7 @@ def _construct_attribute(
     class_: Class, renderer: ClassRenderer, name: str, part: Part
 ) -> tuple[list[str], str]:
     """Return the constructor of an attribute, and the lines before."""
-    members = sequence_of("", name, part)
+    members = sequence_of(None, name, part)
     lines = [] if members is None else _collect_members(class_, renderer, members)
     return lines, renderer.text(Call(SEQUENTIAL, (Argument("", "layers"),)) if lines else part)
 
@@ -233,7 +237,8 @@ def _collect_members(class_: Class, renderer: ClassRenderer, members: Call) -> l
     """Return statements that collect a sequence's members; none if all instances have all of them."""
     runs: list[tuple[str, list[Argument]]] = []
     for argument in members.arguments:
-        condition = class_.conditions.get(id(argument.value))
+        member = argument.value
+        condition = class_.conditions.get(member) if isinstance(member, OptionalMember) else None
         text = "" if condition is None else condition.text()
         if not runs or runs[-1][0] != text:
             runs.append((text, []))
