@@ -170,6 +170,13 @@ LIST = "[]"
 """The callee of a `Call` that is a list: ``[a, b]``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A function or class of the emitted file's own, which a file that holds its name is written with."""
+
+    name: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalMember:
     """A member of a sequence that only some instances of a class have.
@@ -224,6 +231,7 @@ Part = (
     | Slice
     | Quoted
     | NnClass
+    | Helper
     | OptionalMember
     | Access
 )
@@ -281,7 +289,7 @@ def as_part(value: object, hint: str = "value") -> Part:
 
 _NODES = (
     *(Literal, Use, Call, Expression, Brackets, Tuple, FanIn),
-    *(Attribute, Element, Slice, Quoted, NnClass, Access),
+    *(Attribute, Element, Slice, Quoted, NnClass, Helper, Access),
 )
 
 

@@ -14,6 +14,7 @@ from .expressions import (
     Element,
     Expression,
     FanIn,
+    Helper,
     Literal,
     NnClass,
     OptionalMember,
@@ -72,6 +73,8 @@ class Renderer:
             return "self" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in part.steps)
         if isinstance(part, NnClass):
             return f"nn.{part.name}"
+        if isinstance(part, Helper):
+            return part.name
         if isinstance(part, Attribute):
             return f"{self.text(part.owner)}.{part.name}"
         if isinstance(part, Quoted):

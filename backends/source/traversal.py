@@ -16,6 +16,7 @@ from .expressions import (
     Element,
     Expression,
     FanIn,
+    Helper,
     Literal,
     NnClass,
     OptionalMember,
@@ -112,7 +113,7 @@ def shape_of(part: Part, number: dict[Value, int]) -> object:
         return ("?", part.hint)
     if isinstance(part, Use):
         return ("use", number.get(part.value, part.value), part.level)
-    if isinstance(part, (str, Access, Quoted, NnClass)):
+    if isinstance(part, (str, Access, Quoted, NnClass, Helper)):
         return part
     inner = tuple(shape_of(p, number) for p in children(part))
     if isinstance(part, Call):

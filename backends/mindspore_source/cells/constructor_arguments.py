@@ -68,6 +68,13 @@ class Class:
     conditions: dict[OptionalMember, Condition] = field(default_factory=dict)
     aliases: list[ConstructorArgument] = field(default_factory=list)
 
+    def parts(self) -> Iterator[Part]:
+        """Yield every part that the class is written of."""
+        yield from (part for _, part in self.instances[0].attributes)
+        yield from self.branches.values()
+        for body in (self.instances[0], *self.instances[0].methods):
+            yield from (statement.expression for statement in body.statements)
+
     def names(self, besides: ConstructorArgument | None = None) -> set[str]:
         """Return the names that the constructor has already."""
         named = {f.name for f in [*self.arguments, *self.aliases] if f is not besides}

@@ -20,7 +20,7 @@ from ...source.emitting import (
     View,
     optional,
 )
-from ...source.expressions import ADD, MISSING, MULTIPLY, Access, call, infix, mark_light, only_call
+from ...source.expressions import ADD, MISSING, MULTIPLY, Access, Helper, call, infix, mark_light, only_call
 from ..operators import DOMAIN
 
 TABLE = EmitterTable()
@@ -72,13 +72,13 @@ _OWN = tuple(f"{DOMAIN}.{name}" for name in ("Sigmoid", "Tanh", "Softmax"))
 @TABLE.layer(*_OWN)
 def precise_layer(view: View) -> NnLayer:
     """Emit the emitted file's own precise layer."""
-    return NnLayer(Call(view.operator.op_type, ()))
+    return NnLayer(Call(Helper(view.operator.op_type), ()))
 
 
 @TABLE.call(*_OWN)
 def precise(view: View) -> Expression:
     """Emit a call of the emitted file's own precise function."""
-    return mark_light(call(view.operator.op_type.lower(), view.use(0)))
+    return mark_light(call(Helper(view.operator.op_type.lower()), view.use(0)))
 
 
 def _axis(view: View) -> int:
@@ -106,7 +106,7 @@ def log_softmax(view: View) -> Expression:
 @TABLE.call(f"{DOMAIN}.LogSoftmax")
 def precise_log_softmax(view: View) -> Expression:
     """Emit a call of the emitted file's own log_softmax."""
-    return call("log_softmax", view.use(0), _axis(view))
+    return call(Helper("log_softmax"), view.use(0), _axis(view))
 
 
 @TABLE.layer("LeakyRelu")

@@ -19,7 +19,7 @@ from ...source.emitting import (
     View,
     optional,
 )
-from ...source.expressions import Part
+from ...source.expressions import Helper, Part
 from ...source.rendering import Renderer
 from .initializers import dtype_argument, law_of
 
@@ -112,7 +112,7 @@ def _redraw(constructor: Call, laws: list[tuple[str, Part]]) -> Call:
     parts: list[Part] = ["**{"]
     for name, found in laws:
         parts += [", "] * (len(parts) > 1) + [f'"{name}": ', found]
-    return Call("redrawn", (Argument("", constructor), Argument("", Expression((*parts, "}")))))
+    return Call(Helper("redrawn"), (Argument("", constructor), Argument("", Expression((*parts, "}")))))
 
 
 def _module_parameters(graph: Graph, operator: Operator) -> set[int]:

@@ -24,6 +24,7 @@ from ...source.expressions import (
     Attribute,
     Brackets,
     Element,
+    Helper,
     Part,
     Slice,
     call,
@@ -83,7 +84,7 @@ def padded_embedding(view: View) -> NnLayer:
         *initializer_argument(weight, "embedding_table", law_of(weight)),
         Argument("padding_idx", Literal(view.operator.int("padding_idx"), "padding_idx")),
     )
-    return NnLayer(Call("PaddedEmbedding", arguments), (State(0, "embedding_table"),), inputs=(1,))
+    return NnLayer(Call(Helper("PaddedEmbedding"), arguments), (State(0, "embedding_table"),), inputs=(1,))
 
 
 @TABLE.call("regraft.PaddedEmbedding")

@@ -15,7 +15,7 @@ from ...source.emitting import (
     View,
     initializer_argument,
 )
-from ...source.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
+from ...source.expressions import ADD, MULTIPLY, Attribute, Helper, Part, call, infix
 from ..operators import is_batch_of_products
 from .initializers import dtype_argument, law_of
 from .reduce import sum_of_none
@@ -57,7 +57,7 @@ def linear(view: View) -> Expression:
         return infix(
             _total(view, 0, -1), "+", view.use(2, MULTIPLY) if view.has(2) else _total(view, 1, 1), ADD
         )
-    function = "affine" if _is_affine(view) else "ops.dense"
+    function = Helper("affine") if _is_affine(view) else "ops.dense"
     return call(function, *(view.tensor(slot) for slot in range(2 + view.has(2))))
 
 

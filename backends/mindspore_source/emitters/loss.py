@@ -8,7 +8,7 @@ are fewer than labels its kernel fails, whatever `zero_infinity` says; such sequ
 from __future__ import annotations
 
 from ...source.emitting import EmitterTable, Expression, Refused, View
-from ...source.expressions import Element, Part, Quoted, call, method
+from ...source.expressions import Element, Helper, Part, Quoted, call, method
 
 TABLE = EmitterTable()
 
@@ -51,7 +51,9 @@ def softmax_cross_entropy(view: View) -> Expression:
         raise Refused
     is_own = view.graph.origin.framework != "mindspore"
     logarithms = (
-        call("log_softmax", view.use(0), 1) if is_own else call("ops.log_softmax", view.use(0), axis=1)
+        call(Helper("log_softmax"), view.use(0), 1)
+        if is_own
+        else call("ops.log_softmax", view.use(0), axis=1)
     )
     return _of_classes(view, logarithms)
 

@@ -16,6 +16,7 @@ from ...source.expressions import (
     UNARY,
     Brackets,
     Element,
+    Helper,
     Part,
     Tuple,
     call,
@@ -162,7 +163,7 @@ def modulo(view: View) -> Expression:
         return method(Brackets(infix(wide[0], "%", wide[1], MULTIPLY)), "astype", _type(dtype))
     divisor = view.constant(1)
     if dtype in _REMAINDERS and (divisor is None or np.isinf(divisor).any()):
-        return call("fmod" if view.operator.int("fmod") else "modulo", view.tensor(0), view.tensor(1))
+        return call(Helper("fmod" if view.operator.int("fmod") else "modulo"), view.tensor(0), view.tensor(1))
     if view.operator.int("fmod"):
         return call("ops.fmod", view.use(0), view.use(1))
     found = infix(view.use(0, MULTIPLY), "%", view.use(1, UNARY), MULTIPLY)

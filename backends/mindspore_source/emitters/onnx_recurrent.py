@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
-from ...source.expressions import Attribute, Element, Part, Tuple, call
+from ...source.expressions import Attribute, Element, Helper, Part, Tuple, call
 
 TABLE = EmitterTable()
 
@@ -58,9 +58,9 @@ def recurrent(view: View) -> Expression:
     elif kind == "GRU":
         more = [bool(operator.int("linear_before_reset"))]
     else:
-        more = [Expression(("ops.relu" if usual == ["Relu"] else usual[0].lower(),))]
+        more = [Expression(("ops.relu" if usual == ["Relu"] else Helper(usual[0].lower()),))]
     found = call(
-        f"onnx_{kind.lower()}",
+        Helper(f"onnx_{kind.lower()}"),
         *(view.tensor(slot) for slot in range(3)),
         bias,
         Expression((lengths,)),

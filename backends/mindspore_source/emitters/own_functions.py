@@ -7,9 +7,8 @@ and two of float64.
 
 from __future__ import annotations
 
-from collections.abc import Set
-
-from ..text.python_names import names_of
+from ...source.helpers import HelperText
+from . import indexing, recurrent, stub
 from .run_time import functions, resize
 
 AFFINE = '''def affine(x, weight, bias=None):
@@ -145,37 +144,12 @@ ONNX_LSTM = '''def onnx_lstm(x, w, r, b, lengths, h, c, peepholes, backwards):
     return recurrence(direction, x, w, b, (h, c), lengths, backwards)
 '''
 
-_FUNCTIONS = {
-    **functions.FUNCTIONS,
-    **resize.FUNCTIONS,
-    "affine": AFFINE,
-    "modulo": MODULO,
-    "fmod": FMOD,
-    "nearest_pixels": NEAREST_PIXELS,
-    "non_max_suppression": NON_MAX_SUPPRESSION,
-    "recurrence": RECURRENCE,
-    "onnx_rnn": ONNX_RNN,
-    "onnx_gru": ONNX_GRU,
-    "onnx_lstm": ONNX_LSTM,
-}
-
-
-def own_functions(called: Set[str]) -> list[str]:
-    """Return the functions of this file that classes calling these names need, and those that these call."""
-    needed: set[str] = set()
-    waiting = called & _FUNCTIONS.keys()
-    while waiting - needed:
-        needed |= waiting
-        waiting = names_of("".join(_FUNCTIONS[name] for name in waiting))[1] & _FUNCTIONS.keys()
-    return [text for name, text in _FUNCTIONS.items() if name in needed]
-
-
 # -- precise on CPU -----------------------------------------------------------------------------------------
 
 ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
 """The lines that precede the helpers below in a file."""
 
-PRECISE_FUNCTIONS = {
+_PRECISE = {
     "sigmoid": '''def sigmoid(x):
     """ops.sigmoid, but on CPU, where its errors of 1e-6 add up over the layers, by ops.expm1."""
     if ON_CPU:
@@ -220,9 +194,7 @@ PRECISE_FUNCTIONS = {
 }
 """Precise functions of an emitted file; MindSpore has no other precise tanh in float32."""
 
-_LAYERS = ("sigmoid", "tanh", "softmax")
-
-PRECISE_LAYER = '''class {layer}(nn.Cell):
+_LAYER = '''class {layer}(nn.Cell):
     """nn.{layer}, by that function."""
 
     def construct(self, x):
@@ -231,11 +203,33 @@ PRECISE_LAYER = '''class {layer}(nn.Cell):
 """A layer that calls such a function."""
 
 
-def precise_helpers(called: Set[str]) -> list[str]:
-    """Return the precise functions and layers of this file that classes calling these names need."""
-    found: list[str] = []
-    for function, text in PRECISE_FUNCTIONS.items():
-        layer = function.capitalize() if function in _LAYERS else ""
-        found += [text] if layer in called or function in called else []
-        found += [PRECISE_LAYER.format(layer=layer, function=function)] if layer in called else []
-    return [ON_CPU, *found] if found else []
+def _precise() -> dict[str, HelperText]:
+    """Return the precise functions, each with the layer that calls it where there is one."""
+    found = {"ON_CPU": HelperText(ON_CPU)}
+    for name, text in _PRECISE.items():
+        found[name] = HelperText(text, ("ON_CPU",))
+        if name in ("sigmoid", "tanh", "softmax"):
+            layer = name.capitalize()
+            found[layer] = HelperText(_LAYER.format(layer=layer, function=name), (name,))
+    return found
+
+
+HELPERS: dict[str, HelperText] = {
+    **_precise(),
+    **recurrent.FUNCTIONS,
+    **functions.FUNCTIONS,
+    **resize.FUNCTIONS,
+    "affine": HelperText(AFFINE),
+    "modulo": HelperText(MODULO),
+    "fmod": HelperText(FMOD),
+    "nearest_pixels": HelperText(NEAREST_PIXELS),
+    "non_max_suppression": HelperText(NON_MAX_SUPPRESSION),
+    "recurrence": HelperText(RECURRENCE),
+    "onnx_rnn": HelperText(ONNX_RNN, ("recurrence",)),
+    "onnx_gru": HelperText(ONNX_GRU, ("recurrence", "sigmoid", "tanh")),
+    "onnx_lstm": HelperText(ONNX_LSTM, ("recurrence", "sigmoid", "tanh")),
+    "Unsupported": HelperText(stub.STUB),
+    "redrawn": HelperText(recurrent.REDRAWN),
+    "PaddedEmbedding": HelperText(indexing.PADDED_EMBEDDING),
+}
+"""Name -> helper, in the order in which a file has them: each behind those that it uses."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
 from itertools import product
 
 from ....ir import Initializer, Parameter
@@ -21,7 +20,8 @@ from ...source.emitting import (
     View,
     optional,
 )
-from ...source.expressions import Attribute, Element, Part, Tuple, call
+from ...source.expressions import Attribute, Element, Helper, Part, Tuple, call
+from ...source.helpers import HelperText
 from .initializers import dtype_argument, law
 
 TABLE = EmitterTable()
@@ -91,8 +91,8 @@ def computed_stack(view: View) -> Expression:
     weights = [Tuple(tuple(map(view.tensor, slots[at : at + 4]))) for at in range(0, len(slots), 4)]
     step = "relu" if stack.relu else stack.kind.lower()
     found = call(
-        "recurrent",
-        Expression((f"{step}_step",)),
+        Helper("recurrent"),
+        Expression((Helper(f"{step}_step"),)),
         view.use(0),
         Tuple(tuple(states)),
         Tuple(tuple(weights)),
@@ -101,31 +101,41 @@ def computed_stack(view: View) -> Expression:
     return Expression(found.parts, outputs=1 + stack.states)
 
 
-_STEPS = {
-    "lstm": '''def lstm_step(x, h, state):
+FUNCTIONS = {
+    "lstm_step": HelperText(
+        '''def lstm_step(x, h, state):
     """The states after one step of an LSTM, of what its input and its state add to the gates."""
     i, f, g, o = ops.chunk(x + h, 4, axis=-1)
     c = sigmoid(f) * state[1] + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(c), c
 ''',
-    "gru": '''def gru_step(x, h, state):
+        ("sigmoid", "tanh"),
+    ),
+    "gru_step": HelperText(
+        '''def gru_step(x, h, state):
     """The state after one step of a GRU, of what its input and its state add to the gates."""
     xr, xz, xn = ops.chunk(x, 3, axis=-1)
     hr, hz, hn = ops.chunk(h, 3, axis=-1)
     new = tanh(xn + sigmoid(xr + hr) * hn)
     return (new + sigmoid(xz + hz) * (state[0] - new),)
 ''',
-    "rnn": '''def rnn_step(x, h, state):
+        ("sigmoid", "tanh"),
+    ),
+    "rnn_step": HelperText(
+        '''def rnn_step(x, h, state):
     """The state after one step of an Elman layer."""
     return (tanh(x + h),)
 ''',
-    "relu": '''def relu_step(x, h, state):
+        ("tanh",),
+    ),
+    "relu_step": HelperText(
+        '''def relu_step(x, h, state):
     """The state after one step of an Elman layer with ReLU."""
     return (ops.relu(x + h),)
 ''',
-}
-
-_RECURRENT = '''def recurrent(step, x, states, weights, directions=1):
+    ),
+    "recurrent": HelperText(
+        '''def recurrent(step, x, states, weights, directions=1):
     """Recurrent layers whose weights are computed; x is (sequence, batch, input)."""
     finals = ()
     for first in range(0, len(weights), directions):
@@ -142,13 +152,10 @@ _RECURRENT = '''def recurrent(step, x, states, weights, directions=1):
             finals += (state,)
         x = ops.cat(outputs, -1)
     return (x,) + tuple([ops.stack([f[n] for f in finals]) for n in range(len(states))])
-'''
-
-
-def recurrent_helpers(read: Set[str], called: Set[str]) -> list[str]:
-    """Return the functions of this file that classes reading and calling these names need."""
-    steps = [text for name, text in _STEPS.items() if f"{name}_step" in read]
-    return [*steps, _RECURRENT] if "recurrent" in called else []
+''',
+    ),
+}
+"""Functions of an emitted file for layers whose weights are computed."""
 
 
 @TABLE.layer("regraft.LSTMCell", "regraft.GRUCell", "regraft.RNNCell")
@@ -195,7 +202,7 @@ def _draw(view: View, constructor: Call, held: dict[str, Parameter], hidden: int
         usual = _is_uniform(initializer, bound) and not view.scope.explicit
         found = None if usual else law(initializer, (hidden,))
         others += [] if found is None else [Argument(start, found)]
-    return Call("redrawn", (Argument("", constructor), *others)) if others else constructor
+    return Call(Helper("redrawn"), (Argument("", constructor), *others)) if others else constructor
 
 
 def _is_uniform(initializer: Initializer | None, bound: float) -> bool:

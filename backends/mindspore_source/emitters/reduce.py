@@ -7,7 +7,7 @@ an element is 0, and `ops.logcumsumexp` is wrong behind an infinity.
 from __future__ import annotations
 
 from ...source.emitting import Argument, Call, EmitterTable, Expression, Refused, View
-from ...source.expressions import Part, call, method
+from ...source.expressions import Helper, Part, call, method
 from .initializers import ms_dtype
 from .run_time.settings import count_of, number, numbers
 
@@ -141,7 +141,9 @@ def _of_none(view: View, fill: object) -> Expression:
     dtype = view.type(0).dtype
     if not view.has(1) or view.constant(1) is not None or fill is None:
         raise Refused
-    return call("of_none", view.tensor(0), view.tensor(1), fill, Expression((ms_dtype(dtype),)), _keep(view))
+    return call(
+        Helper("of_none"), view.tensor(0), view.tensor(1), fill, Expression((ms_dtype(dtype),)), _keep(view)
+    )
 
 
 def _neutral(op_type: str, dtype: str) -> object:

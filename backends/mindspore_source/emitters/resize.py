@@ -15,7 +15,7 @@ from ...source.emitting import (
     Refused,
     View,
 )
-from ...source.expressions import ATOM, Attribute, Part, Tuple, call, method
+from ...source.expressions import ATOM, Attribute, Helper, Part, Tuple, call, method
 
 TABLE = EmitterTable()
 
@@ -111,7 +111,7 @@ def grid_sample(view: View) -> Expression:
 def _nearest(view: View) -> Part:
     """Return places at the middles of pixels, since the kernel rounds another way than ONNX does."""
     aligned, padding = bool(view.operator.int("align_corners")), view.operator.str("padding_mode")
-    return call("nearest_pixels", view.tensor(1), view.use(0), aligned, padding == "reflection")
+    return call(Helper("nearest_pixels"), view.tensor(1), view.use(0), aligned, padding == "reflection")
 
 
 @TABLE.call("NonMaxSuppression")
@@ -120,7 +120,7 @@ def non_max_suppression(view: View) -> Expression:
     most, overlap = int(view.scalar(2, 0)), float(view.scalar(3, 0.0))
     score = float(view.scalar(4, float("-inf")))
     centred = bool(view.operator.int("center_point_box"))
-    return call("non_max_suppression", view.tensor(0), view.tensor(1), most, overlap, score, centred)
+    return call(Helper("non_max_suppression"), view.tensor(0), view.tensor(1), most, overlap, score, centred)
 
 
 @TABLE.call("RoiAlign")

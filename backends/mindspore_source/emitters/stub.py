@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...source.emitting import Argument, Call, EmitterTable, Expression, Literal, View
-from ...source.expressions import Part, call
+from ...source.expressions import Helper, Part, call
 
 TABLE = EmitterTable()
 
@@ -36,7 +36,7 @@ def stub(view: View) -> Expression:
     )  # ``fft_rfft`` of ``aten.fft_rfft.default``
     texts = (view.operator.str("call"), outputs, view.operator.str("reason"))
     arguments = tuple(Argument("", Literal(t, h)) for t, h in zip(texts, _HINTS, strict=True))
-    attribute = view.scope.attribute(name, Call("Unsupported", arguments))
+    attribute = view.scope.attribute(name, Call(Helper("Unsupported"), arguments))
     operands: list[Part] = [view.use(slot) for slot in range(len(view.operands))]
     found = call(attribute, *operands)
     return Expression(found.parts, outputs=used)

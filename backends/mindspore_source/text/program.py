@@ -13,16 +13,14 @@ from pathlib import Path
 from ....ir import BackendError, Graph, Parameter, TensorData
 from ...source.emitting import Extra
 from ...source.expressions import MISSING, SEQUENTIAL, Argument, Call, OptionalMember, Part, literal_source
+from ...source.helpers import helper_texts
 from ..cells.cell_builder import CellBuilder
 from ..cells.cells import Cells
 from ..cells.constructor_arguments import Class, sequence_of
 from ..cells.contraction import Contraction
 from ..classes.shared_classes import define_classes
-from ..emitters.indexing import PADDED_EMBEDDING
 from ..emitters.initializers import law_of
-from ..emitters.own_functions import own_functions, precise_helpers
-from ..emitters.recurrent import REDRAWN, recurrent_helpers
-from ..emitters.stub import STUB
+from ..emitters.own_functions import HELPERS
 from .build_function import build_function
 from .class_renderer import ClassRenderer
 from .construct import write_methods
@@ -102,15 +100,7 @@ def make_program(
     program = Program("")
     _record_places(builder.cells, program)
     texts = [_class_text(c, _is_grouped(graph, c)) for c in classes]
-    read, called = names_of("".join(texts))
-    recurrent = recurrent_helpers(read, called)
-    own = own_functions(called)
-    more, calls = names_of("".join([*recurrent, *own]))
-    called |= calls | ((more | read if "onnx_rnn" in called else more) & {"sigmoid", "tanh"})
-    redrawn = REDRAWN if "redrawn" in called else ""
-    padded = PADDED_EMBEDDING if "PaddedEmbedding" in called else ""
-    stub = STUB if "Unsupported" in called else ""
-    helpers = [*precise_helpers(called), *recurrent, *own, stub, redrawn, padded]
+    helpers = helper_texts(HELPERS, (part for class_ in classes for part in class_.parts()))
     body = "\n\n".join([*helpers, builder.factories.text(), *texts])
     frozen = sorted(
         {

@@ -6,6 +6,8 @@ there is none behind `Tensor.tolist`, and `ops.gather` has none along an axis th
 
 from __future__ import annotations
 
+from ....source.helpers import HelperText
+
 NUMBERS = '''def numbers(x):
     """The numbers of a vector, for arguments that are no tensors: sizes, axes."""
     return tuple([int(n) for n in x])
@@ -89,14 +91,14 @@ UNSQUEEZED = '''def unsqueezed(x, axes):
 '''
 
 FUNCTIONS = {
-    "numbers": NUMBERS,
-    "by_axis": BY_AXIS,
-    "sizes_of": SIZES_OF,
-    "of_none": OF_NONE,
-    "sliced": SLICED,
-    "padded": PADDED,
-    "expanded": EXPANDED,
-    "reshaped": RESHAPED,
-    "unsqueezed": UNSQUEEZED,
+    "numbers": HelperText(NUMBERS),
+    "by_axis": HelperText(BY_AXIS),
+    "sizes_of": HelperText(SIZES_OF),
+    "of_none": HelperText(OF_NONE, ("numbers", "by_axis", "sizes_of")),
+    "sliced": HelperText(SLICED, ("by_axis", "sizes_of")),
+    "padded": HelperText(PADDED, ("by_axis", "sizes_of")),
+    "expanded": HelperText(EXPANDED, ("numbers", "sizes_of")),
+    "reshaped": HelperText(RESHAPED, ("numbers", "sizes_of")),
+    "unsqueezed": HelperText(UNSQUEEZED, ("numbers",)),
 }
-"""Name -> text, each behind those that it calls."""
+"""Name -> helper, each behind those that it uses."""

@@ -1,12 +1,12 @@
 """Operators whose settings a run computes; the family files have them with settings that are known.
 
-An emitter here is asked where that of the family refuses. Functions without `ops` are the emitted file's own.
+An emitter here is asked where that of the family refuses.
 """
 
 from __future__ import annotations
 
 from ....source.emitting import EmitterTable, Expression, Literal, Refused, View, first_element
-from ....source.expressions import Part, Quoted, call, method
+from ....source.expressions import Helper, Part, Quoted, call, method
 from .settings import count_of, number, numbers
 
 TABLE = EmitterTable()
@@ -32,7 +32,7 @@ def _require_count(view: View, slot: int) -> int:
 def slice_(view: View) -> Expression:
     """Emit ``sliced(x, starts, ends, axes, steps)``."""
     view.rank()
-    return call("sliced", view.tensor(0), *_tensors(view, 1, 2, 3, 4))
+    return call(Helper("sliced"), view.tensor(0), *_tensors(view, 1, 2, 3, 4))
 
 
 @TABLE.call("Pad")
@@ -45,7 +45,7 @@ def pad(view: View) -> Expression:
         known = view.constant(2)
         value = view.tensor(2) if known is None else first_element(known)
     axes = view.tensor(3) if view.has(3) else None
-    return call("padded", view.tensor(0), view.tensor(1), Quoted(mode), value=value, axes=axes)
+    return call(Helper("padded"), view.tensor(0), view.tensor(1), Quoted(mode), value=value, axes=axes)
 
 
 @TABLE.call("Expand")
@@ -54,7 +54,7 @@ def expand(view: View) -> Expression:
     if not _require_count(view, 1):
         return Expression((view.tensor(0),))
     view.rank()
-    return call("expanded", view.tensor(0), view.tensor(1))
+    return call(Helper("expanded"), view.tensor(0), view.tensor(1))
 
 
 @TABLE.call("Reshape")
@@ -63,7 +63,7 @@ def reshape(view: View) -> Expression:
     if view.operator.int("allowzero") or not view.rank():
         return method(view.atom(), "reshape", numbers(view, 1))
     _require_count(view, 1)
-    return call("reshaped", view.tensor(0), view.tensor(1))
+    return call(Helper("reshaped"), view.tensor(0), view.tensor(1))
 
 
 @TABLE.call("Unsqueeze")
@@ -72,7 +72,7 @@ def unsqueeze(view: View) -> Expression:
     if _require_count(view, 1) == 1:
         return method(view.atom(), "expand_dims", number(view, 1))
     view.rank()
-    return call("unsqueezed", view.tensor(0), view.tensor(1))
+    return call(Helper("unsqueezed"), view.tensor(0), view.tensor(1))
 
 
 @TABLE.call("Squeeze")
@@ -99,7 +99,7 @@ def non_max_suppression(view: View) -> Expression:
         else:
             limits.append(call("int" if slot == 2 else "float", view.tensor(slot)))
     centred = bool(view.operator.int("center_point_box"))
-    return call("non_max_suppression", view.tensor(0), view.tensor(1), *limits, centred)
+    return call(Helper("non_max_suppression"), view.tensor(0), view.tensor(1), *limits, centred)
 
 
 @TABLE.call("AffineGrid")
@@ -142,4 +142,4 @@ def resize(view: View) -> Expression:
     slots = {"scales": 2, "sizes": 3} | ({"roi": 1} if is_cropped else {})
     tensors = {name: view.tensor(slot) for name, slot in slots.items() if view.has(slot)}
     axes = tuple(a % rank for a in operator.ints("axes") or range(rank))
-    return call("resized", view.tensor(0), **tensors, axes=axes, mode=Quoted(mode), **given)
+    return call(Helper("resized"), view.tensor(0), **tensors, axes=axes, mode=Quoted(mode), **given)

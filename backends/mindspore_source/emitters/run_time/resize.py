@@ -6,6 +6,8 @@ runtimes have them, since places may tie there.
 
 from __future__ import annotations
 
+from ....source.helpers import HelperText
+
 RESIZE_PLACES = '''def resize_places(size, wanted, scale, length, start, end, where):
     """The places in an axis of this size that the places of the resized one stand for."""
     at = ops.arange(int(wanted)).astype(scale.dtype)
@@ -97,5 +99,9 @@ RESIZED = '''def resized(
     return x
 '''
 
-FUNCTIONS = {"resize_places": RESIZE_PLACES, "resize_weights": RESIZE_WEIGHTS, "resized": RESIZED}
-"""Name -> text."""
+FUNCTIONS = {
+    "resize_places": HelperText(RESIZE_PLACES),
+    "resize_weights": HelperText(RESIZE_WEIGHTS),
+    "resized": HelperText(RESIZED, ("sizes_of", "resize_places", "resize_weights")),
+}
+"""Name -> helper, each behind those that it uses."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....source.emitting import Expression, Literal, Refused, View
-from ....source.expressions import ATOM, Element, Part, call
+from ....source.expressions import ATOM, Element, Helper, Part, call
 
 
 def numbers(view: View, slot: int, hint: str = "axes") -> Part:
@@ -15,7 +15,7 @@ def numbers(view: View, slot: int, hint: str = "axes") -> Part:
         return view.use(slot)
     if view.type(slot).rank != 1:
         raise Refused
-    return call("numbers", view.tensor(slot))
+    return call(Helper("numbers"), view.tensor(slot))
 
 
 def number(view: View, slot: int, hint: str = "axis") -> Part:
