@@ -3,149 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backends import find_stale_files
 from ..backends.files import settle_beside
 from ..backends.renames import rename_rows
-from ..backends.shards import parse_size
-from ..frontends import Inputs, InputSpec, read, read_tree
-from ..frontends.input_files import read_array, read_arrays
+from ..frontends import Inputs, read, read_tree
 from ..frontends.inputs import by_input_name
 from ..frontends.registry import frontend_of_file
 from ..frontends.training_script import RecipeFunction
-from ..ir import Array, Graph, ModelError, RegraftError, UnsupportedError, UsageError
+from ..ir import Array, Graph
 from ..ir.collector import pause_collector
 from ..passes import available_passes as own_passes
 from ..passes import default_pipeline, run_passes
-from ..passes.base import Change, Pass
+from ..passes.base import Pass
 from ..process.entry import public_call
-from ..process.progress import Reporter, phase, reporting
-from .extensions import add_emitter, add_lowering, add_operator, further_passes, load_extension, parse_pass
+from ..process.progress import phase
+from .extensions import further_passes, parse_pass
 from .load_options import loading as loading_options
-from .output import (
-    Removal,
-    Rewritten,
-    count_operators,
-    has_stubs,
-    lower,
-    removal,
-    require_output,
-    rewrite_file,
-    save,
-    stubs_left,
-    target_names,
-    target_of,
-    target_passes,
-    target_takes,
-)
 from .target_capture import capture_or_name
+from .targets import Rewritten
 
 if TYPE_CHECKING:
-    from ..checkpoints.convert import Converted
-    from ..checkpoints.diff import Diff
-    from ..checkpoints.repair import UNIQUE, Fit, Repaired
-    from ..checkpoints.runs import Runs
-    from ..diagnosis import lines_of, unique_names
-    from ..pages import write_page
     from ..verification import Report
-    from ..verification.verify_written import VerificationError, require_target
-    from .explanations.lookup import Explained, describe, explain, known_codes
     from .findings import FileFindings, Findings
     from .fixes import Fixed
-    from .weights import are_runs, convert_checkpoint, diff, diff_runs, fit, repair_checkpoint
-
-_ON_FIRST_USE = {
-    ".findings": "FileFindings Findings",
-    "..checkpoints.repair": "UNIQUE Fit Repaired",
-    "..diagnosis": "lines_of unique_names",
-    ".explanations.lookup": "Explained describe explain known_codes",
-    ".fixes": "Fixed",
-    "..pages": "write_page",
-    "..verification.verify_written": "Report VerificationError require_target",
-    ".weights": "Converted Diff Runs are_runs convert_checkpoint diff diff_runs fit repair_checkpoint",
-}
-"""Module -> what it has, which whoever wants nothing of it does not wait for."""
-
-
-def __getattr__(name: str) -> object:
-    for module, names in _ON_FIRST_USE.items():
-        if name in names.split():
-            return getattr(import_module(module, __package__), name)
-    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
-
-
-__all__ = [
-    "UNIQUE",
-    "Change",
-    "Converted",
-    "Diff",
-    "Explained",
-    "FileFindings",
-    "Findings",
-    "Fit",
-    "Fixed",
-    "Graph",
-    "InputSpec",
-    "ModelError",
-    "Pass",
-    "RegraftError",
-    "Removal",
-    "Repaired",
-    "Report",
-    "Reporter",
-    "Rewritten",
-    "Runs",
-    "UnsupportedError",
-    "UsageError",
-    "VerificationError",
-    "add_emitter",
-    "add_lowering",
-    "add_operator",
-    "are_runs",
-    "available_passes",
-    "check",
-    "check_file",
-    "convert_checkpoint",
-    "count_operators",
-    "default_pipeline",
-    "describe",
-    "diff",
-    "diff_runs",
-    "explain",
-    "find_stale_files",
-    "fit",
-    "fix",
-    "has_stubs",
-    "known_codes",
-    "lines_of",
-    "load",
-    "load_extension",
-    "load_tree",
-    "lower",
-    "parse_pass",
-    "parse_size",
-    "read_array",
-    "read_arrays",
-    "removal",
-    "repair_checkpoint",
-    "reporting",
-    "require_output",
-    "require_target",
-    "rewrite",
-    "rewrite_file",
-    "save",
-    "stubs_left",
-    "target_names",
-    "target_of",
-    "target_passes",
-    "target_takes",
-    "unique_names",
-    "verify",
-    "write_page",
-]
 
 
 @phase("load")

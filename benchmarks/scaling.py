@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 from measuring import cpu_seconds
 
-from regraft.api import rewrite
+from regraft import rewrite
 from regraft.ir import Builder, Graph, Parameter, TensorData, TensorType, Value
 
 

@@ -15,7 +15,7 @@ from .printing import change_rows, doing, echo, print_changes, print_json, print
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..api import FileFindings, Findings
+    from ..api.findings import FileFindings, Findings
 
 
 @click.command(epilog=MODEL_HELP, short_help="Say what is wrong with MODEL, where, and what to type.")
@@ -102,7 +102,7 @@ def _names_a_model(path: str) -> bool:
 def _print_for_machines(found: Mapping[str, Findings | FileFindings], form: str) -> None:
     from importlib.metadata import version
 
-    from .. import api
+    from ..api.explanations.lookup import known_codes
     from .finding_formats import github_lines, rows_of, sarif
 
     rows = [
@@ -114,7 +114,7 @@ def _print_for_machines(found: Mapping[str, Findings | FileFindings], form: str)
         )
     ]
     if form == "sarif":
-        meanings = {code: text for codes in api.known_codes().values() for code, text in codes.items()}
+        meanings = {code: text for codes in known_codes().values() for code, text in codes.items()}
         print_json(sarif(rows, meanings, version("regraft")))
         return
     for line in github_lines(rows):
@@ -155,7 +155,7 @@ def _as_json(findings: Findings) -> dict[str, object]:
 
 def _document(found: Findings | FileFindings) -> dict[str, object]:
     """What was found in a model, or in the models of a file and what was left out."""
-    from ..api import FileFindings
+    from ..api.findings import FileFindings
 
     if not isinstance(found, FileFindings):
         return _as_json(found)
@@ -165,7 +165,7 @@ def _document(found: Findings | FileFindings) -> dict[str, object]:
 
 def _print_one(found: Findings | FileFindings, label: str, *, verbose: bool) -> None:
     """What was found in a model, or in the models of a file, the broken ones first."""
-    from ..api import FileFindings
+    from ..api.findings import FileFindings
 
     if not isinstance(found, FileFindings):
         print_verdict(f"{label}{_verdict(found)}")

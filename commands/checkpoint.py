@@ -70,11 +70,11 @@ def convert_checkpoint(
     builds the net that TARGET is to fit, and takes pairs in --map where names and shapes do not tell
     them.
     """
-    from .. import api
+    from ..api.weights import convert_checkpoint
 
     with report_errors(ctx):
         with doing(f"converting {source}"):
-            done = api.convert_checkpoint(
+            done = convert_checkpoint(
                 source,
                 target,
                 map_,
@@ -132,12 +132,13 @@ def repair_checkpoint(
     was or as it is now; THE FILE IS RUN. An optimizer's slots follow their parameters. What was lost is
     named, and not in the output: nothing is filled in. Exit code 1 where something has no tensor or place.
     """
-    from .. import api
+    from ..api.weights import repair_checkpoint
+    from ..checkpoints.repair import UNIQUE
 
     with report_errors(ctx):
         with doing(f"repairing {source}"):
             options = constructor_arguments(arguments)
-            done = api.repair_checkpoint(model, source, target, force=force, part=part, arguments=options)
+            done = repair_checkpoint(model, source, target, force=force, part=part, arguments=options)
         if as_json:
             print_json({"file": str(done.path), "tensors": done.tensors, **done.fit.to_json()})
         else:
@@ -150,5 +151,5 @@ def repair_checkpoint(
             echo(f"placed: {len(placement.placed)} of {len(placement.members)} parameters ({told})")
             echo(f"wrote {done.path}: {done.tensors} tensors")
             if placement.clashing:
-                echo(f"write: {api.UNIQUE}")
+                echo(f"write: {UNIQUE}")
         ctx.exit(0 if done.whole else 1)

@@ -77,11 +77,11 @@ class CodeOrPass(_Completed):
 
     def items(self, incomplete: str) -> list[CompletionItem]:
         """Codes with what they mean, and passes."""
-        from .. import api
+        from ..api.explanations.lookup import known_codes
 
         found = [
             CompletionItem(code, help=meaning)
-            for codes in api.known_codes().values()
+            for codes in known_codes().values()
             for code, meaning in codes.items()
             if code.startswith(incomplete.upper())
         ]

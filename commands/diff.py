@@ -20,7 +20,9 @@ from .printing import (
 )
 
 if TYPE_CHECKING:
-    from ..api import Diff, Fit, Runs
+    from ..checkpoints.diff import Diff
+    from ..checkpoints.repair import Fit
+    from ..checkpoints.runs import Runs
 
 
 @click.command(short_help="Compare two checkpoints, or a net with one.")
@@ -48,7 +50,7 @@ def diff(
     FIRST and SECOND may be folders: checkpoints in shards, with their index, or one checkpoint an epoch,
     which says where two training runs part.
     """
-    from .. import api
+    from ..api import weights
 
     with report_errors(ctx):
         if is_model(first) or is_model(second):
@@ -56,22 +58,22 @@ def diff(
             if map_ is not None:
                 raise click.UsageError("--map is for two checkpoints")
             with doing(f"comparing {model} and {file}"):
-                fit = api.fit(model, file, part=part)
+                fit = weights.fit(model, file, part=part)
             if as_json:
                 print_json(fit.to_json())
             else:
                 _print_fit(fit)
             ctx.exit(0 if fit.equal else 1)
-        if api.are_runs(first, second):
+        if weights.are_runs(first, second):
             with doing(f"comparing {first} and {second}"):
-                runs = api.diff_runs(first, second, map_)
+                runs = weights.diff_runs(first, second, map_)
             if as_json:
                 print_json(runs.to_json())
             else:
                 _print_runs(runs)
             ctx.exit(0 if runs.equal else 1)
         with doing(f"comparing {first} and {second}"):
-            report = api.diff(first, second, map_, part=part)
+            report = weights.diff(first, second, map_, part=part)
         if as_json:
             print_json(report.to_json())
         else:

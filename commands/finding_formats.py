@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from ..api import Change, Findings
+    from ..api.findings import Findings
+    from ..passes.base import Change
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "note": "note"}
@@ -35,12 +36,12 @@ def rows_of(found: Mapping[str, Findings], file: str) -> list[Row]:
         found: name of a model -> its findings.
         file: the file that was checked, for findings that name no line.
     """
-    from .. import api
+    from ..diagnosis import lines_of
 
     rows: list[Row] = []
     for name, findings in found.items():
         for change in findings:
-            lines = [(findings.files.get(named), int(line)) for named, line in api.lines_of(change)]
+            lines = [(findings.files.get(named), int(line)) for named, line in lines_of(change)]
             places = [(_shown(path), line) for path, line in lines if path is not None]
             rows.append(Row(name, change, places or [(_shown(Path(file)), 0)]))
     return rows

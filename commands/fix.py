@@ -20,7 +20,7 @@ from .printing import (
 )
 
 if TYPE_CHECKING:
-    from ..api import Fixed
+    from ..api.fixes import Fixed
 
 
 @click.command(epilog=MODEL_HELP, short_help="Make the smallest edits in MODEL's own file.")

@@ -31,9 +31,9 @@ class _Target(click.ParamType):
 
     @staticmethod
     def _choice() -> click.Choice:
-        from .. import api
+        from ..api import targets
 
-        return click.Choice(api.target_names())
+        return click.Choice(targets.target_names())
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """All names, as the help shows them."""
@@ -71,7 +71,8 @@ class Loading:
 
     def parse_inputs(self) -> list[object] | dict[str, object] | None:
         """The --input options as `api.load` takes them: by name when every one has a name."""
-        from ..api import InputSpec, read_array, read_arrays
+        from ..frontends import InputSpec
+        from ..frontends.input_files import read_array, read_arrays
         from ..ir import UsageError
 
         specs: list[tuple[str, object]] = []
@@ -100,7 +101,7 @@ class Loading:
 
     def constant_inputs(self) -> dict[str, object]:
         """The --constant options: numbers or lists as Python or JSON writes them, or arrays of files."""
-        from ..api import read_array
+        from ..frontends.input_files import read_array
         from ..ir import UsageError
 
         found: dict[str, object] = {}
@@ -127,7 +128,7 @@ class Loading:
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `api.load`, once what --extension names was run."""
-        from ..api import load_extension
+        from ..api.extensions import load_extension
 
         for path in self.extensions:
             load_extension(path)

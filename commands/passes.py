@@ -16,11 +16,13 @@ from .printing import add_row, console, echo_text, print_json, report_errors, ta
 def passes(target: str | None, as_json: bool) -> None:
     """List the passes: those of the default pipeline in order, then the others."""
     from .. import api
+    from ..api import targets
+    from ..passes import default_pipeline
 
-    run = [p.name for p in api.default_pipeline()]
+    run = [p.name for p in default_pipeline()]
     known = {p.name: p for p in api.available_passes()}
     if target is not None:
-        further = api.target_passes(target)
+        further = targets.target_passes(target)
         run += [p.name for p in further]
         known |= {p.name: type(p) for p in further}
     rows = [(n, str(at), _first_line(known[n])) for at, n in enumerate(run, 1)]
@@ -39,14 +41,14 @@ def passes(target: str | None, as_json: bool) -> None:
 @click.pass_context
 def explain(ctx: click.Context, name: str | None) -> None:
     """Explain a pass, a finding's code or an error's code; without a NAME, list every code in a line."""
-    from .. import api
+    from ..api.explanations.lookup import describe, explain, known_codes
 
     with report_errors(ctx):
         if name is not None:
-            found = api.explain(name)
-            echo_text((api.describe(name) if found is None else found.render(say)).rstrip())
+            found = explain(name)
+            echo_text((describe(name) if found is None else found.render(say)).rstrip())
             return
-        for title, codes in api.known_codes().items():
+        for title, codes in known_codes().items():
             echo_text(f"{say(title)}:")
             for code, meaning in sorted(codes.items()):
                 echo_text(f"  {code}  {say(meaning)}")

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from rich.status import Status
     from rich.table import Table
 
-    from ..api import Change, Report
     from ..ir import RegraftError
+    from ..passes.base import Change
+    from ..verification import Report
 
 
 @contextmanager
@@ -133,8 +134,8 @@ def doing(what: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    from ..api import reporting
     from ..ir.outside.display import shorten_words
+    from ..process.progress import reporting
 
     shown = shorten_words(say(what))
     status = Console(stderr=True, markup=False, emoji=False).status(shown)

@@ -38,8 +38,9 @@ from .printing import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ..api import Pass, Report
     from ..ir import Graph
+    from ..passes.base import Pass
+    from ..verification import Report
 
 
 @click.command(epilog=MODEL_HELP, short_help="Rewrite MODEL, compare, and write it to OUT.")
@@ -175,7 +176,12 @@ def rewrite(
     Options of a pass follow its name: --pass tie-weights:tie=embed.weight+head.weight,twin=data+data2
     """
     from .. import api
+    from ..api import extensions, targets
+    from ..backends import find_stale_files
+    from ..backends.shards import parse_size
     from ..ir import Graph
+    from ..pages import write_page
+    from ..passes import default_pipeline
 
     with report_errors(ctx):
         options: dict[str, object] = {"group": False, "fold": False} if only else {}
@@ -184,12 +190,12 @@ def rewrite(
         if checkpoint_format:
             options["checkpoint_format"] = checkpoint_format
         if max_shard_size:
-            options["max_shard_size"] = api.parse_size(max_shard_size)
+            options["max_shard_size"] = parse_size(max_shard_size)
         if explicit_initializers:
             options["explicit_initializers"] = True
         if attention_layers:
             options["attention_layers"] = True
-        api.require_output(
+        targets.require_output(
             output,
             target,
             verified=not no_verify,
@@ -198,31 +204,31 @@ def rewrite(
             recipe=recipe,
             **options,
         )
-        passes = [api.parse_pass(p) for p in only] if only else api.default_pipeline()
-        passes = [*passes, *(api.parse_pass(p) for p in extra)]
+        passes = [extensions.parse_pass(p) for p in only] if only else default_pipeline()
+        passes = [*passes, *(extensions.parse_pass(p) for p in extra)]
         if dequantise:
-            passes.insert(0, api.parse_pass("dequantise"))
+            passes.insert(0, extensions.parse_pass("dequantise"))
         print_it = None if print_after is None else _printing(print_after, passes, output, target)
         graph = load(model, loading, partial=partial, keep_prints=keep_prints)
         with doing("rewriting"):
             rewritten = api.rewrite(graph, passes, verify_each=verify_each, print_after=print_it)
         if print_it is not None and print_after not in [p.name for p in passes]:
-            api.lower(rewritten.graph, output, target, print_after=print_it, partial=partial, **options)
-        stubs = api.stubs_left(rewritten.graph, output, target) if partial else []
+            targets.lower(rewritten.graph, output, target, print_after=print_it, partial=partial, **options)
+        stubs = targets.stubs_left(rewritten.graph, output, target) if partial else []
         if stubs:
             options["partial"] = True
-        no_verify = no_verify or bool(stubs) or api.has_stubs(graph)
+        no_verify = no_verify or bool(stubs) or targets.has_stubs(graph)
 
         def page(report: Report | None, written: Path | Graph) -> None:
             if html is not None:
                 renames = rewritten.renames if isinstance(written, Graph) else ()  # those beside it
-                api.write_page(html, graph, written, report, renames=renames, lang=language())
+                write_page(html, graph, written, report, renames=renames, lang=language())
 
         with (
             doing("writing" if no_verify else "writing and verifying"),
             _page_of_failure(page, rewritten.graph),
         ):
-            files, report = api.rewrite_file(
+            files, report = targets.rewrite_file(
                 graph,
                 rewritten,
                 output,
@@ -237,9 +243,9 @@ def rewrite(
                 pieces=pieces,
                 **options,
             )
-        is_onnx = api.target_of(output, target) == "onnx"
+        is_onnx = targets.target_of(output, target) == "onnx"
         page(report, output if is_onnx else rewritten.graph)
-        gone = api.removal(graph, rewritten)
+        gone = targets.removal(graph, rewritten)
         if as_json:
             print_json(
                 {
@@ -256,11 +262,11 @@ def rewrite(
             echo(gone)
         print_changes(rewritten.changes, rewritten=True, verbose=verbose)
         if is_onnx:
-            _print_operators(api.count_operators(graph, output))
+            _print_operators(targets.count_operators(graph, output))
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
-        for path in api.find_stale_files(files, api.target_of(output, target)):
+        for path in find_stale_files(files, targets.target_of(output, target)):
             echo(f"note: `{path}` is left from an earlier output and does not belong to this one")
         for file in [*files, *([] if html is None else [html])]:
             echo(f"wrote {file}")
@@ -284,7 +290,7 @@ def _page_of_failure(page: Callable[[Report, Graph], None], graph: Graph) -> Ite
     try:
         yield
     except MismatchError as error:
-        from ..api import VerificationError  # whose module imports what runs models
+        from ..verification.verify_written import VerificationError
 
         if isinstance(error, VerificationError):
             page(error.report, graph)
@@ -305,12 +311,12 @@ def _printing(
     Raises:
         PassError: when no pass of that name runs.
     """
-    from .. import api
+    from ..api import targets
     from ..ir import PassError, render
 
     names = [p.name for p in passes]
     if name not in names:
-        names += [p.name for p in api.target_passes(api.target_of(output, target))]
+        names += [p.name for p in targets.target_passes(targets.target_of(output, target))]
     if name not in names:
         raise PassError("E502", f"expected a pass of the pipeline ({', '.join(names)}), got `{name}`")
 

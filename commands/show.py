@@ -91,6 +91,7 @@ def show(
     from ..ir.analysis.costs import count_costs
     from ..ir.analysis.summary import summarise
     from ..ir.text_form.dot import render_dot
+    from ..pages import write_page
 
     with report_errors(ctx):
         if ir and dot:
@@ -107,7 +108,7 @@ def show(
             )
             echo("without --input the table has no shapes and no calls", err=True)
         if html is not None:
-            api.write_page(html, graph, lang=language())
+            write_page(html, graph, lang=language())
             echo(f"wrote {html}", err=True)
         if ir or dot:
             echo_text((render(graph) if ir else render_dot(graph)).rstrip("\n"))

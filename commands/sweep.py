@@ -199,9 +199,9 @@ def _print_tables(rows: Sequence[Row], compared: Sequence[Compared]) -> None:
 
 
 def _targets() -> list[str]:
-    from .. import api
+    from ..api import targets
 
-    return list(api.target_names())
+    return list(targets.target_names())
 
 
 def _spell(step: str, key: str, value: object) -> Sequence[str]:
@@ -211,7 +211,7 @@ def _spell(step: str, key: str, value: object) -> Sequence[str]:
         LookupError: with the names of all options, for a key that is none.
         TypeError: with what was expected, for a value of another kind.
     """
-    from .. import api
+    from ..api import targets
     from .check import check
     from .rewrite import rewrite
 
@@ -220,7 +220,7 @@ def _spell(step: str, key: str, value: object) -> Sequence[str]:
     if key not in known:
         raise LookupError(*sorted(known))
     option = option_of(commands["check" if step == "check" else "rewrite"], key)
-    if option is None or (step != "check" and not api.target_takes(step, str(option.name))):
+    if option is None or (step != "check" and not targets.target_takes(step, str(option.name))):
         return []
     if isinstance(value, dict):
         value = [f"{name}={_plain(each)}" for name, each in value.items()]

@@ -88,9 +88,10 @@ def verify(
     comparison; settings and initial distributions are compared too (the latter count with --train).
     """
     from .. import api
+    from ..verification.verify_written import require_target
 
     with report_errors(ctx):
-        api.require_target(target, *(p for p in (map_,) if p is not None))
+        require_target(target, *(p for p in (map_,) if p is not None))
         both = _both(recipes)
         graph = load(source, loading)
         with doing(f"verifying {target}"):

@@ -124,7 +124,7 @@ class TestOutput:
         assert escape not in invoke(*refused).stderr
 
     def test_fixed_lines_of_one_cause_are_folded(self) -> None:
-        from regraft.api import Change
+        from regraft import Change
         from regraft.commands.printing import print_changes
 
         changes = [Change("RP101", f"number {n}", severity="error") for n in range(9)]
@@ -180,7 +180,7 @@ class TestForMachines:
         assert place == {"artifactLocation": {"uri": "net.py"}, "region": {"startLine": 10}}
 
     def test_text_that_would_end_an_annotation_is_escaped(self) -> None:
-        from regraft.api import Change, Findings
+        from regraft import Change, Findings
         from regraft.commands.finding_formats import github_lines, rows_of
 
         found = Findings([Change("RP101", "100%\n::error::mine", severity="error")])
@@ -309,15 +309,15 @@ class TestConfiguration:
 
 class TestExplain:
     def codes(self) -> list[str]:
-        from regraft import api
+        from regraft.api.explanations.lookup import known_codes
 
-        return [code for codes in api.known_codes().values() for code in codes]
+        return [code for codes in known_codes().values() for code in codes]
 
     def test_every_code_has_a_cause_an_example_and_what_to_do(self) -> None:
-        from regraft import api
+        from regraft.api.explanations.lookup import explain
 
         for code in self.codes():
-            found = api.explain(code)
+            found = explain(code)
             assert found is not None, code
             assert all(len(part) > 3 for part in found.page), code
             assert all(title in str(found) for title in ("Cause:", "Example:", "What to do:"))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from regraft import api
-from regraft.api.explanations.lookup import PAGES
+from regraft.api.explanations.lookup import PAGES, known_codes
 from regraft.cli import invoke as run
 from regraft.cli import main
 from regraft.commands.language import language_of
@@ -81,7 +80,7 @@ def said(template: Template) -> str:
 
 def test_what_is_not_translated_is_listed() -> None:
     messages = read_po(PO.read_text(encoding="utf-8"))
-    for code, meaning in ((c, m) for group in api.known_codes().values() for c, m in group.items()):
+    for code, meaning in ((c, m) for group in known_codes().values() for c, m in group.items()):
         assert meaning in messages, code
     for code, page in PAGES.items():
         assert page.cause in messages, code

@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 import regraft
-from regraft import api
 from regraft.process.state import preserve_process_state
 
 MXNET = Path(__file__).parent.parent / "examples" / "shared_weight-symbol.json"
@@ -108,13 +107,13 @@ def steps(model: object, given: list[str], folder: Path) -> list[tuple[str, Call
         ("check", lambda: regraft.check(model, given)),
         ("rewrite", lambda: keep("done", regraft.rewrite(graph()))),
         ("save", lambda: regraft.save(done().graph, source, to="mindspore")),
-        ("rewrite_file", lambda: api.rewrite_file(graph(), done(), onnx)),
+        ("rewrite_file", lambda: regraft.rewrite_file(graph(), done(), onnx)),
         ("verify onnx", lambda: regraft.verify(graph(), onnx)),
         ("verify mindspore", lambda: regraft.verify(graph(), source)),
         ("diff", lambda: regraft.diff(source / "model.ckpt", onnx, folder / "x.renames.json")),
         (
             "convert_checkpoint",
-            lambda: api.convert_checkpoint(
+            lambda: regraft.convert_checkpoint(
                 source / "model.ckpt", folder / "back.safetensors", source / "renames.json", reverse=True
             ),
         ),
@@ -159,7 +158,7 @@ def test_what_importing_mindspore_sets_is_undone(tmp_path: Path) -> None:
     code = """
         import os, sys, warnings
         import regraft
-        from regraft import api
+        import regraft
 
         before = dict(os.environ), list(warnings.filters), sys.getrecursionlimit()
         graph = regraft.load("net.py:Net", ["2x4"])
@@ -201,7 +200,7 @@ def test_threads_that_call_in_take_turns(tmp_path: Path) -> None:
             for turn in range(2):
                 graph = regraft.load(model, given)
                 out = tmp_path / f"{number}-{turn}.onnx"
-                _, report = api.rewrite_file(graph, regraft.rewrite(graph), out)
+                _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), out)
                 assert report is not None
                 assert report.passed
         except BaseException as error:

@@ -17,7 +17,9 @@ from urllib.parse import quote, unquote, urlsplit
 import click
 import pytest
 
-from regraft import api
+import regraft
+from regraft.api.explanations.lookup import known_codes
+from regraft.api.targets import target_names, target_passes
 from regraft.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,13 +125,13 @@ class TestReference:
 
     def test_every_code_of_explain(self, writer: ModuleType) -> None:
         text = writer.generate("codes")
-        known = {code for codes in api.known_codes().values() for code in codes}
+        known = {code for codes in known_codes().values() for code in codes}
         assert known == set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
 
     def test_every_pass(self, writer: ModuleType) -> None:
         text = writer.generate("passes")
-        passes = {p.name for p in api.available_passes()}
-        passes |= {p.name for target in api.target_names() for p in api.target_passes(target)}
+        passes = {p.name for p in regraft.available_passes()}
+        passes |= {p.name for target in target_names() for p in target_passes(target)}
         assert passes == set(re.findall(r"^### `([\w-]+)`", text, re.MULTILINE))
 
     def test_stored_runs_of_corpora(self, writer: ModuleType, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from ...diagnosis import CODES
 from ...ir import CODES as ERRORS
 from ...passes.base import Pass
-from ..output import describe as describe_pass
-from ..output import pass_codes, passes_with_codes
+from ..targets import describe as describe_pass
+from ..targets import pass_codes, passes_with_codes
 from .errors import PAGES as OF_ERRORS
 from .findings import PAGES as OF_FINDINGS
 from .page import Page

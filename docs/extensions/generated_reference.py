@@ -120,10 +120,10 @@ def _write_paragraphs(writer: Writer, text: str | None) -> None:
 
 def write_codes(writer: Writer) -> None:
     """Every code with its meaning, by where it comes from."""
-    from regraft import api
+    from regraft.api.explanations.lookup import known_codes
 
     titles = {"errors": "Raised as an error", "regraft check": "Found by `regraft check`"}
-    for source, codes in api.known_codes().items():
+    for source, codes in known_codes().items():
         if source in titles:
             writer.add(f"## {writer.word(titles[source])}")
         else:
@@ -135,21 +135,22 @@ def write_codes(writer: Writer) -> None:
 
 def write_passes(writer: Writer) -> None:
     """Every pass with its docstring: the default pipeline, those on request, then each target's own."""
-    from regraft import api
+    import regraft
+    from regraft.api.targets import target_names, target_passes
 
-    known = {p.name: p for p in api.available_passes()}
-    default = [known[p.name] for p in api.default_pipeline()]
+    known = {p.name: p for p in regraft.available_passes()}
+    default = [known[p.name] for p in regraft.default_pipeline()]
     written = {p.name for p in default}
     writer.add(f"## {writer.word('In the default pipeline, in order')}")
     for made in default:
         _write_pass(writer, made)
     writer.add(f"## {writer.word('On request, by `--pass`')}")
-    for made in sorted(api.available_passes(), key=lambda p: p.name):
+    for made in sorted(regraft.available_passes(), key=lambda p: p.name):
         if made.name not in written:
             _write_pass(writer, made)
             written.add(made.name)
-    for target in api.target_names():
-        further = [type(p) for p in api.target_passes(target)]
+    for target in target_names():
+        further = [type(p) for p in target_passes(target)]
         if further:
             writer.add(f"## `--to {target}`: {writer.word('for this target alone, in order')}")
         for made in further:

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 import regraft
-from regraft import api
 from regraft.backends.mindspore_source import emit_source
 from regraft.cli import main
 
@@ -136,20 +135,20 @@ def test_checkpoints_convert_in_both_directions(tmp_path):
     source, emitted = tmp_path / "mobilenet-0000.params", tmp_path / "out" / "model.ckpt"
     renames = tmp_path / "out" / "renames.json"
     there, back = tmp_path / "there.ckpt", tmp_path / "back.params"
-    api.convert_checkpoint(source, there, renames)
-    assert api.diff(there, emitted).equal
-    api.convert_checkpoint(emitted, back, renames)
-    assert api.diff(back, source).equal
+    regraft.convert_checkpoint(source, there, renames)
+    assert regraft.diff(there, emitted).equal
+    regraft.convert_checkpoint(emitted, back, renames)
+    assert regraft.diff(back, source).equal
 
 
 def test_mxnet_and_onnx_outputs_keep_the_sources_names(tmp_path):
     graph = loaded(FAMILIES["resnet"](), tmp_path, "resnet")
     rewritten = regraft.rewrite(graph)
-    api.rewrite_file(graph, rewritten, tmp_path / "again", "mxnet")
+    regraft.rewrite_file(graph, rewritten, tmp_path / "again", "mxnet")
     symbol = json.loads((tmp_path / "again" / "resnet-symbol.json").read_text())
     before = json.loads((tmp_path / "resnet-symbol.json").read_text())
     assert {n["name"] for n in symbol["nodes"]} == {n["name"] for n in before["nodes"]}
-    assert api.diff(tmp_path / "again" / "resnet-0000.params", tmp_path / "resnet-0000.params").equal
+    assert regraft.diff(tmp_path / "again" / "resnet-0000.params", tmp_path / "resnet-0000.params").equal
     assert {m.class_name for m in rewritten.graph.modules} >= {"Convolution", "BatchNorm"}
     assert "resnetv10_conv0_fwd" in {rewritten.graph.modules.path(m.key) for m in rewritten.graph.modules}
 
@@ -176,7 +175,7 @@ def test_values_follow_the_names(tmp_path):
     """The checkpoint holds every tensor of MXNet's file under its new name."""
     graph = loaded(FAMILIES["densenet"](), tmp_path, "densenet")
     regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to="mindspore")
-    report = api.diff(
+    report = regraft.diff(
         tmp_path / "densenet-0000.params", tmp_path / "out" / "model.ckpt", tmp_path / "out" / "renames.json"
     )
     assert report.equal

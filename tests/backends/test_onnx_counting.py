@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from regraft.api import count_operators
+from regraft.api.targets import count_operators
 from regraft.backends.onnx_model.counting import count_nodes
 from regraft.ir import Graph, ModelError
 

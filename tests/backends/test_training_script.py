@@ -176,7 +176,7 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[P
             torch.manual_seed(0)
             net = cls()
             graph = regraft.load(net, (shape,))
-            files, report = regraft.api.rewrite_file(
+            files, report = regraft.rewrite_file(
                 graph, regraft.rewrite(graph), folder / "out", "mindspore", recipe=recipe
             )
             assert report is not None
@@ -390,4 +390,4 @@ def test_names_of_files_and_functions_are_text_and_nothing_else(name: str) -> No
 def test_only_a_verified_mindspore_output_takes_a_recipe(tmp_path: Path) -> None:
     graph = regraft.load(Recurrent(), ("4x5x6",))
     with pytest.raises(UsageError, match="E001 expected a verified MindSpore output"):
-        regraft.api.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "x.onnx", recipe=adamw)
+        regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "x.onnx", recipe=adamw)

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from torch import nn
 
 import regraft
-from regraft.api import convert_checkpoint, diff
+from regraft import convert_checkpoint, diff
 from regraft.backends.renames import Rename, write_renames
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.cli import main

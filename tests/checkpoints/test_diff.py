@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from regraft.api import diff
+from regraft import diff
 from regraft.backends.renames import Rename, write_renames
 from regraft.checkpoints import write_checkpoint
 from regraft.cli import main

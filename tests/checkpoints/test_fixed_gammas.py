@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.api import convert_checkpoint, diff, verify
+from regraft import convert_checkpoint, diff, verify
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.ir import TensorData
 

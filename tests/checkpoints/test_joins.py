@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.api import convert_checkpoint, diff
+from regraft import convert_checkpoint, diff
 from regraft.backends.renames import Rename, write_renames
 from regraft.checkpoints import read_checkpoint
 from regraft.checkpoints.mapping import read_map

@@ -14,8 +14,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from regraft import load
-from regraft.api import convert_checkpoint, diff, load_tree
+from regraft import convert_checkpoint, diff, load, load_tree
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.cli import main
 from regraft.ir import ModelError, TensorData, UsageError

@@ -11,7 +11,7 @@ import safetensors.numpy
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from regraft.api import diff, load, verify
+from regraft import diff, load, verify
 from regraft.checkpoints import read_checkpoint
 from regraft.ir import ModelError
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mindspore import nn, ops
 
-from regraft import api
-from regraft.api import convert_checkpoint, diff, load_tree
+from regraft import api, convert_checkpoint, diff, load_tree
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.checkpoints.joins import Join
 from regraft.ir import ModelError, TensorData

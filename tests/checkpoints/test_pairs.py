@@ -9,8 +9,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from regraft import api
-from regraft.api import load_tree
+import regraft
+from regraft import load_tree
 from regraft.checkpoints import read_checkpoint
 from regraft.cli import main
 from regraft.ir import ModelError, UsageError
@@ -98,18 +98,18 @@ def assert_loads(folder: Path, checkpoint: Path, name: str) -> None:
 @pytest.mark.parametrize("file", ["plain.pth", "wrapped.pth", "twice.pth"])
 def test_the_map_that_verify_writes_converts_and_compares(folder: Path, tmp_path: Path, file: str) -> None:
     target = tmp_path / "mine.ckpt"
-    done = api.convert_checkpoint(folder / file, target, folder / "map.json")
+    done = regraft.convert_checkpoint(folder / file, target, folder / "map.json")
     assert_loads(folder, target, "Other")
     assert any("was left out" in note for note in done.notes) is (file != "plain.pth")
-    assert api.diff(folder / file, target, folder / "map.json").equal
-    assert api.diff(target, folder / file, folder / "map.json").equal
+    assert regraft.diff(folder / file, target, folder / "map.json").equal
+    assert regraft.diff(target, folder / file, folder / "map.json").equal
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors", ".params"])
 def test_the_map_leads_back(folder: Path, tmp_path: Path, suffix: str) -> None:
     there, back = tmp_path / "mine.ckpt", tmp_path / f"back{suffix}"
-    api.convert_checkpoint(folder / "plain.pth", there, folder / "map.json")
-    done = api.convert_checkpoint(there, back, folder / "map.json")
+    regraft.convert_checkpoint(folder / "plain.pth", there, folder / "map.json")
+    done = regraft.convert_checkpoint(there, back, folder / "map.json")
     assert done.reverse
     found = {name.partition(":")[2] or name: data for name, data in read_checkpoint(back).items()}
     for name, data in read_checkpoint(folder / "plain.pth").items():
@@ -119,11 +119,11 @@ def test_the_map_leads_back(folder: Path, tmp_path: Path, suffix: str) -> None:
 
 def test_a_changed_tensor_is_seen_by_the_map(folder: Path, tmp_path: Path) -> None:
     there = tmp_path / "mine.ckpt"
-    api.convert_checkpoint(folder / "plain.pth", there, folder / "map.json")
+    regraft.convert_checkpoint(folder / "plain.pth", there, folder / "map.json")
     values = ms.load_checkpoint(str(there))
     values["head.weight"].set_data(values["head.weight"] * 2)
     ms.save_checkpoint([{"name": n, "data": v} for n, v in values.items()], str(there))
-    found = api.diff(folder / "plain.pth", there, folder / "map.json")
+    found = regraft.diff(folder / "plain.pth", there, folder / "map.json")
     assert [(r.name, r.other) for r in found.rows if not r.equal] == [("fc.weight", "head.weight")]
 
 
@@ -141,21 +141,21 @@ def test_a_checkpoint_becomes_one_of_a_net(folder: Path, tmp_path: Path, file: s
 def test_a_checkpoint_that_does_not_fit_a_net_is_refused(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "mine.ckpt"
     with pytest.raises(ModelError, match=r"`fc.weight`: expected \[7, 6\], got \[5, 6\]"):
-        api.convert_checkpoint(folder / "plain.pth", target, like=f"{folder / 'nets.py'}:wide")
+        regraft.convert_checkpoint(folder / "plain.pth", target, like=f"{folder / 'nets.py'}:wide")
     assert not target.exists()
     (tmp_path / "map.json").write_text('{"fc": null}')  # what the hint says
     wide = f"{folder / 'nets.py'}:wide"
     with pytest.raises(ModelError) as refused:
-        api.convert_checkpoint(folder / "plain.pth", target, like=wide)
+        regraft.convert_checkpoint(folder / "plain.pth", target, like=wide)
     assert '{"fc": null}' in refused.value.hint
-    api.convert_checkpoint(folder / "plain.pth", target, tmp_path / "map.json", like=wide)
+    regraft.convert_checkpoint(folder / "plain.pth", target, tmp_path / "map.json", like=wide)
     assert not [name for name in read_checkpoint(target) if name.startswith("fc.")]
     target.unlink()
     state = torch.load(folder / "plain.pth")
     del state["fc.bias"]
     torch.save(state, tmp_path / "less.pth")
     with pytest.raises(ModelError, match=r"only in the net: `fc.bias`"):
-        api.convert_checkpoint(tmp_path / "less.pth", target, like=f"{folder / 'nets.py'}:Same")
+        regraft.convert_checkpoint(tmp_path / "less.pth", target, like=f"{folder / 'nets.py'}:Same")
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -184,11 +184,11 @@ def test_a_parameter_of_the_root_itself_has_no_other_layers_counterpart(
     there = tmp_path / "there.ckpt"
     torch.save({"other.scale": torch.rand(5), **rest}, tmp_path / "a.pth")
     with pytest.raises(ModelError, match=r"only in the net: `w`"):
-        api.convert_checkpoint(tmp_path / "a.pth", there, like=f"{file}:Net")
+        regraft.convert_checkpoint(tmp_path / "a.pth", there, like=f"{file}:Net")
     assert not there.exists()
     w = torch.rand(4)
     torch.save({"w": w, **rest}, tmp_path / "b.pth")
-    api.convert_checkpoint(tmp_path / "b.pth", there, like=f"{file}:Net")
+    regraft.convert_checkpoint(tmp_path / "b.pth", there, like=f"{file}:Net")
     found = read_checkpoint(there)
     np.testing.assert_array_equal(found["w"].numpy(), w.numpy())
     assert len(found) == 1 + len(rest)
@@ -199,7 +199,7 @@ def test_another_float_type_is_cast_to_the_nets(folder: Path, tmp_path: Path, dt
     state = torch.load(folder / "plain.pth")
     torch.save({n: v.to(dtype) if v.is_floating_point() else v for n, v in state.items()}, tmp_path / "a.pth")
     there = tmp_path / "b.ckpt"
-    done = api.convert_checkpoint(tmp_path / "a.pth", there, like=f"{folder / 'nets.py'}:Same")
+    done = regraft.convert_checkpoint(tmp_path / "a.pth", there, like=f"{folder / 'nets.py'}:Same")
     assert any(f"cast from {str(dtype)[6:]} to float32" in note for note in done.notes)
     net = load_tree(f"{folder / 'nets.py'}:Same").origin.model
     assert ms.load_param_into_net(net, ms.load_checkpoint(str(there)), strict_load=True) == ([], [])
@@ -211,7 +211,7 @@ def test_numbers_that_the_nets_type_does_not_have_are_refused(folder: Path, tmp_
     state["fc.weight"] = torch.full((5, 6), 1e300, dtype=torch.float64)
     torch.save(state, tmp_path / "a.pth")
     with pytest.raises(ModelError, match=r"`fc.weight` has numbers that are infinite in float32"):
-        api.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
+        regraft.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
     assert not (tmp_path / "b.ckpt").exists()
 
 
@@ -219,20 +219,20 @@ def test_a_refusal_names_what_does_not_fit_and_nothing_beside_it(folder: Path, t
     state = torch.load(folder / "plain.pth")
     torch.save({n: v for n, v in state.items() if "running" not in n}, tmp_path / "a.pth")
     with pytest.raises(ModelError) as error:
-        api.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
+        regraft.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
     lines = error.value.message.splitlines()[1:]
     assert lines == ["  only in the net: `bn.moving_mean`", "  only in the net: `bn.moving_variance`"]
     more = {"fc.running_mean": torch.rand(5), "fc.running_var": torch.rand(5)}
     torch.save({**state, **more}, tmp_path / "a.pth")
     with pytest.raises(ModelError, match=r"`fc.weight`: its layer has other parameters besides"):
-        api.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
+        regraft.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
 
 
 def test_a_file_that_is_no_map_is_not_replaced(folder: Path) -> None:
     file = folder / "nets.py"
     with pytest.raises(UsageError):
-        api.verify(f"{file}:Source", f"{file}:Other", ["2x3x8x8"], write_map=file)
+        regraft.verify(f"{file}:Source", f"{file}:Other", ["2x3x8x8"], write_map=file)
     assert file.read_text() == NETS
     before = json.loads((folder / "map.json").read_text())
-    api.verify(f"{file}:Source", f"{file}:Other", ["2x3x8x8"], write_map=folder / "map.json")
+    regraft.verify(f"{file}:Source", f"{file}:Other", ["2x3x8x8"], write_map=folder / "map.json")
     assert json.loads((folder / "map.json").read_text()) == before

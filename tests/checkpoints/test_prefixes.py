@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from regraft.api import convert_checkpoint, diff, fit, load_tree, verify
+from regraft import convert_checkpoint, diff, load_tree, verify
+from regraft.api.weights import fit
 from regraft.checkpoints.prefixes import align
 from regraft.ir import ModelError, UsageError
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from regraft import api
+import regraft
+from regraft.api.weights import fit
 from regraft.checkpoints import read_checkpoint
 from regraft.checkpoints.placing import place
 from regraft.cli import main
@@ -167,7 +168,7 @@ def test_a_shape_tells_whose_a_tensor_is(nets, tmp_path):
     net, old = scope["different"](), tmp_path / "old.ckpt"
     values = filled(net)
     ms.save_checkpoint(net, str(old))
-    done = api.repair_checkpoint(f"{path}:different", old, tmp_path / "new.ckpt")
+    done = regraft.repair_checkpoint(f"{path}:different", old, tmp_path / "new.ckpt")
     assert {s.by for s in done.fit.placement.shared} == {"shape"}
     got = read_checkpoint(tmp_path / "new.ckpt")
     np.testing.assert_array_equal(got["g2.0.weight"].numpy(), values["g2.0.weight"])
@@ -179,7 +180,7 @@ def test_values_tell_more_than_the_order_does(nets, tmp_path):
     path, scope = nets
     old = tmp_path / "old.ckpt"
     ms.save_checkpoint(scope["turned"](), str(old))  # `fixed` is last, and kept
-    done = api.repair_checkpoint(f"{path}:Frozen", old, tmp_path / "new.ckpt")  # `free` is last
+    done = regraft.repair_checkpoint(f"{path}:Frozen", old, tmp_path / "new.ckpt")  # `free` is last
     assert done.fit.placement.placed["0.weight"][1] == "value"
     np.testing.assert_array_equal(
         read_checkpoint(tmp_path / "new.ckpt")["fixed.0.weight"].numpy(), np.arange(9.0).reshape(3, 3)
@@ -197,7 +198,7 @@ def test_whose_cannot_be_known_is_placed_nowhere(nets, tmp_path):
     old = tmp_path / "old.ckpt"
     tensors = {"0.weight": np.eye(3, dtype=np.float32), "stem.bias": np.ones(3, np.float32)}
     ms.save_checkpoint([{"name": n, "data": ms.Tensor(v)} for n, v in tensors.items()], str(old))
-    done = api.repair_checkpoint(f"{three}:Three", old, tmp_path / "new.ckpt")
+    done = regraft.repair_checkpoint(f"{three}:Three", old, tmp_path / "new.ckpt")
     assert done.fit.placement.shared[0].kept is None
     assert set(read_checkpoint(tmp_path / "new.ckpt")) == {"stem.bias"}
     assert "whose, nothing tells" in done.fit.causes[0]
@@ -208,9 +209,9 @@ def test_a_part_of_a_net_is_not_taken_for_a_damaged_whole(nets, tmp_path):
     path, scope = nets
     old = tmp_path / "old.ckpt"
     ms.save_checkpoint(scope["Twice"]().g1, str(old))
-    fit = api.fit(f"{path}:mended", old)
-    assert (fit.placement.placed, {s.kept for s in fit.placement.shared}) == ({}, {None})
-    assert fit.verdict.startswith("NOT TOLD: 6 names of the file")
+    found = fit(f"{path}:mended", old)
+    assert (found.placement.placed, {s.kept for s in found.placement.shared}) == ({}, {None})
+    assert found.verdict.startswith("NOT TOLD: 6 names of the file")
 
 
 def test_what_lies_in_a_plain_list_was_never_saved(nets, tmp_path):
@@ -248,7 +249,7 @@ def test_slots_follow_their_parameters(nets, tmp_path, optimizer):
     made = getattr(ms.nn, optimizer)(kept, *rates)
     old, new = tmp_path / "old.ckpt", tmp_path / "new.ckpt"
     ms.save_checkpoint(made, str(old))
-    done = api.repair_checkpoint(f"{path}:mended", old, new)
+    done = regraft.repair_checkpoint(f"{path}:mended", old, new)
     expected = [re.sub(r"([01]\.\w+)$", r"g2.\1", p.name) for p in made.get_parameters()]
     assert set(read_checkpoint(new)) == set(expected)
     assert done.fit.placement.unknown == []
@@ -269,6 +270,6 @@ def test_paths_are_those_that_mindspore_gives():
     for name in ("a", "b"):
         layers = [ms.nn.LSTM(3, 4), ms.nn.MultiheadAttention(4, 2), ms.nn.BatchNorm3d(3), ms.nn.PReLU(3)]
         net.insert_child_to_cell(name, ms.nn.SequentialCell(*layers))
-    members = place(api.load_tree(net), {}).members
+    members = place(regraft.load_tree(net), {}).members
     assert [m.name for m in members] == [path for path, _ in net.parameters_and_names()]
     assert len({m.declared for m in members}) < len(members)

@@ -7,7 +7,7 @@ import torch
 from mindspore import nn
 from mindspore.experimental import optim as experimental
 
-from regraft.api import convert_checkpoint, diff, repair_checkpoint
+from regraft import convert_checkpoint, diff, repair_checkpoint
 from regraft.checkpoints import read_checkpoint
 
 STEPS = 5

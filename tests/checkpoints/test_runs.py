@@ -7,7 +7,8 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from regraft.api import convert_checkpoint, diff_runs
+from regraft import convert_checkpoint
+from regraft.api.weights import diff_runs
 from regraft.cli import main
 from regraft.ir import UsageError
 

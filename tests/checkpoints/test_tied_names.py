@@ -8,7 +8,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from regraft.api import convert_checkpoint, diff, fit, load_tree, repair_checkpoint
+from regraft import convert_checkpoint, diff, load_tree, repair_checkpoint
+from regraft.api.weights import fit
 from regraft.ir import ModelError
 
 NETS = '''

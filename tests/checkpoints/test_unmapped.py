@@ -12,7 +12,7 @@ import torch
 from click.testing import CliRunner
 from mindspore import nn
 
-from regraft.api import convert_checkpoint, diff
+from regraft import convert_checkpoint, diff
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.checkpoints.pairs import Renaming
 from regraft.checkpoints.prefixes import aligned

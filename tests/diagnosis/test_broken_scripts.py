@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import regraft
-from regraft.api import check_file
+from regraft import check_file
 from regraft.cli import main
 from tests.diagnosis.scripts import APPENDED, INSERTED, LISTED, POSTED, parent, script
 

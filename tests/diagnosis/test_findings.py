@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import regraft
-from regraft.api import check_file
+from regraft import check_file
 
 MINDSPORE = """
 import numpy as np

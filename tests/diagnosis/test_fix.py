@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import regraft
-from regraft.api import fix
+from regraft import fix
 from regraft.cli import main
 from regraft.diagnosis.editing import Edit, apply_edits
 from tests.diagnosis.scripts import APPENDED, POSTED, parent, script

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import regraft
-from regraft.api import rewrite_file
+from regraft import rewrite_file
 from regraft.passes import default_pipeline
 
 pytestmark = pytest.mark.xdist_group("mindspore")

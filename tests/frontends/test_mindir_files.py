@@ -13,7 +13,7 @@ from mindspore.train import serialization
 from mindspore.train.mind_ir_pb2 import ModelProto  # pyright: ignore[reportAttributeAccessIssue]
 
 import regraft
-from regraft.api import convert_checkpoint, diff, load_tree, rewrite_file
+from regraft import convert_checkpoint, diff, load_tree, rewrite_file
 
 pytestmark = pytest.mark.xdist_group("mindir_files")  # which MindSpore writes once
 

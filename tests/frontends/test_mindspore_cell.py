@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from mindspore.common.initializer import HeNormal, initializer
 
-from regraft.api import load_tree
+from regraft import load_tree
 from regraft.backends.onnx_model import to_model
 from regraft.frontends.mindspore_cell import read, read_tree
 from regraft.frontends.options import LoadOptions

@@ -8,7 +8,7 @@ import pytest
 from mindspore import nn, ops
 
 import regraft
-from regraft.api import rewrite_file
+from regraft import rewrite_file
 
 ROWS = np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32)
 WORDS = np.random.default_rng(1).standard_normal((2, 5, 8)).astype(np.float32)

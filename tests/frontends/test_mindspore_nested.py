@@ -10,7 +10,7 @@ import pytest
 from mindspore import nn, ops
 
 import regraft
-from regraft.api import rewrite_file
+from regraft import rewrite_file
 
 X = np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32)
 H = np.ones((2, 4), np.float32)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from regraft.api import load
+from regraft import load
 from regraft.ir import UnsupportedError
 
 from ..corpora.mxnet.cases import ROOT, save_params

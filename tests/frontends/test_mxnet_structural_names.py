@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from regraft.api import load, load_tree
+from regraft import load, load_tree
 from regraft.frontends.mxnet_symbol.params import read_params
 from regraft.ir import ModelError
 

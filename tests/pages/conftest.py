@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import regraft
+from regraft.pages import write_page
 
 
 class Block(nn.Module):
@@ -40,7 +41,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     folder = tmp_path_factory.mktemp("pages")
     page = folder / "report.html"
     report = regraft.verify(source, nets[1], train=True, html=page)
-    chinese = regraft.api.write_page(folder / "zh.html", source, target, report, lang="zh")
+    chinese = write_page(folder / "zh.html", source, target, report, lang="zh")
     return {"source": source, "target": target, "report": report, "en": page, "zh": chinese}
 
 

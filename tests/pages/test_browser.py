@@ -13,6 +13,7 @@ import torch
 
 import regraft
 from regraft.ir import parse
+from regraft.pages import write_page
 from regraft.sweeping import Row, added, write_tables
 from regraft.verification import ModuleRow, OutputRow, Report
 
@@ -230,7 +231,7 @@ def test_hostile_names_do_nothing(compared: dict[str, Any], show: Any, tmp_path:
         HOSTILE, [HOSTILE], unproven={HOSTILE: HOSTILE},
     )  # fmt: skip
     for lang in ("en", "zh"):
-        path = regraft.api.write_page(tmp_path / "page.html", source, source, report, lang=lang)
+        path = write_page(tmp_path / "page.html", source, source, report, lang=lang)
         opened = show(path)
         opened.run("trees.openAll(true)")
         assert opened.requests == [path.as_uri()]
@@ -257,7 +258,7 @@ def test_no_other_script_may_run(page: Path, show: Any) -> None:
 
 
 def test_a_net_alone_has_a_page(compared: dict[str, Any], show: Any, tmp_path: Path) -> None:
-    opened = show(regraft.api.write_page(tmp_path / "net.html", compared["source"]))
+    opened = show(write_page(tmp_path / "net.html", compared["source"]))
     assert opened.complaints == []
     assert opened.count("#structure svg[role=tree]") == 1
     assert opened.count("#rows") == 0
@@ -280,8 +281,8 @@ def test_every_kind_of_graph_is_drawn(show: Any, tmp_path: Path, kind: str) -> N
         symbol = Path(__file__).resolve().parents[2] / "examples" / "shared_weight-symbol.json"
         graph = regraft.load(str(symbol), {"data": "1x1x3x3"})
     else:
-        graph = parse(FLAT) if kind == "no modules" else regraft.api.load_tree(torch.nn.LSTM(2, 3))
-    opened = show(regraft.api.write_page(tmp_path / "net.html", graph))
+        graph = parse(FLAT) if kind == "no modules" else regraft.load_tree(torch.nn.LSTM(2, 3))
+    opened = show(write_page(tmp_path / "net.html", graph))
     assert opened.complaints == []
     assert (opened.count("#flow .box") > 0) == (kind != "a static tree")
     assert (opened.count("#structure [role=treeitem]") > 0) == (kind != "no modules")
@@ -297,7 +298,7 @@ def test_each_call_of_a_module_has_its_dataflow(show: Any, tmp_path: Path) -> No
             return self.layer(self.layer(x)[..., :3])
 
     graph = regraft.load(Twice().eval(), ["2x4x5"])
-    opened = show(regraft.api.write_page(tmp_path / "net.html", graph))
+    opened = show(write_page(tmp_path / "net.html", graph))
     opened.run("flow.show('source', 'layer')")
     shown = []
     for _ in range(3):
@@ -336,7 +337,7 @@ def test_a_large_net_opens_in_two_seconds(show: Any, tmp_path: Path) -> None:
     names = graph.modules.call_names()
     rows = [ModuleRow(name, "Linear", 1e-7, 1e-7, 1e-6, 1e-7, True, True) for name in names.values()]
     report = Report("a", "b", "", [OutputRow("y", "N=2", (2, 5), 0.0, 0.0, 0.0, True)], rows)
-    path = regraft.api.write_page(tmp_path / "large.html", graph, graph, report)
+    path = write_page(tmp_path / "large.html", graph, graph, report)
     assert path.stat().st_size < 4_000_000
     opened = show(path)
     assert int(opened.run("document.documentElement.dataset.ready")) < 2000

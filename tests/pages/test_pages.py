@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import regraft
 from regraft.cli import main
 from regraft.ir import Initializer, UsageError
+from regraft.pages import write_page
 from regraft.pages.histograms import BINS, Tensor, bin_pairs
 from regraft.pages.page import embed
 from regraft.pages.telling import said_in
@@ -144,7 +144,7 @@ class TestWords:
 
     def test_another_language_is_refused(self, compared: dict[str, Any], tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="expected a language of en, zh, got `fr`"):
-            regraft.api.write_page(tmp_path / "x.html", compared["source"], lang="fr")
+            write_page(tmp_path / "x.html", compared["source"], lang="fr")
 
 
 def binned(source: np.ndarray | None, target: np.ndarray | None, law: Initializer | None = None) -> Any:

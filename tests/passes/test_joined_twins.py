@@ -138,7 +138,7 @@ def test_one_batch_is_split_again_in_every_target_and_keeps_its_size_open(tmp_pa
         graph = regraft.load(path, {"data0": X})
         rewritten = regraft.rewrite(graph, ["tie-weights:twin=data0+pos+neg,at=relu1_output,strategy=batch"])
         out = tmp_path / ("net.onnx" if target == "onnx" else "net")
-        _, report = regraft.api.rewrite_file(graph, rewritten, out, target)
+        _, report = regraft.rewrite_file(graph, rewritten, out, target)
         assert report is not None
         assert report.passed
     again = regraft.load(tmp_path / "net" / "net-symbol.json", {"data0": X, "pos": X, "neg": X})

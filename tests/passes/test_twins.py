@@ -131,14 +131,14 @@ def test_two_variables_of_one_name_are_told_and_repaired_in_every_target(tmp_pat
     for passes, count in (([], 2), ([option], 1)):
         graph = regraft.load(path, given)
         rewritten = regraft.rewrite(graph, passes or None)
-        _, report = regraft.api.rewrite_file(graph, rewritten, tmp_path / f"out{count}", "mxnet")
+        _, report = regraft.rewrite_file(graph, rewritten, tmp_path / f"out{count}", "mxnet")
         assert report is not None
         assert report.passed
         again = regraft.load(tmp_path / f"out{count}" / "two-symbol.json", given)
         assert len({p.declared for p in again.parameters()}) == count
         assert all(np.array_equal(p.data.numpy(), values) for p in again.parameters())
     graph = regraft.load(path, given)
-    report = regraft.api.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "two.onnx", "onnx")[1]
+    report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "two.onnx", "onnx")[1]
     assert report is not None
     assert report.passed
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from regraft import api
-from regraft.api import load_tree
+import regraft
+from regraft import load_tree
 from regraft.ir import ModelError
 from regraft.verification.two_nets.fusing import Layout
 
@@ -135,7 +135,7 @@ def test_the_map_joins_what_is_proved_and_carries_trained_weights_over(
     file, tmp_path, whole, apart, words, turned
 ):
     nets = [f"{file}:{whole}", f"{file}:{apart}"]
-    report = api.verify(*(nets[::-1] if turned else nets), ["2x5x8"], write_map=tmp_path / "map.json")
+    report = regraft.verify(*(nets[::-1] if turned else nets), ["2x5x8"], write_map=tmp_path / "map.json")
     assert report.passed
     assert words in notes(report)
     torch.manual_seed(1)
@@ -145,19 +145,19 @@ def test_the_map_joins_what_is_proved_and_carries_trained_weights_over(
             each.normal_()
     there, back = tmp_path / "b.ckpt", tmp_path / "c.pth"
     torch.save(source.state_dict(), tmp_path / "a.pth")
-    api.convert_checkpoint(tmp_path / "a.pth", there, tmp_path / "map.json")
+    regraft.convert_checkpoint(tmp_path / "a.pth", there, tmp_path / "map.json")
     assert ms.load_param_into_net(target, ms.load_checkpoint(str(there)), strict_load=True) == ([], [])
     x = np.random.default_rng(0).standard_normal((2, 5, 8)).astype(np.float32)
     wanted = source(torch.from_numpy(x)).detach().numpy()
     np.testing.assert_allclose(target(ms.Tensor(x)).asnumpy(), wanted, rtol=1e-4, atol=1e-5)
-    assert api.diff(tmp_path / "a.pth", there, tmp_path / "map.json").equal
-    api.convert_checkpoint(there, back, tmp_path / "map.json")
+    assert regraft.diff(tmp_path / "a.pth", there, tmp_path / "map.json").equal
+    regraft.convert_checkpoint(there, back, tmp_path / "map.json")
     for name, value in torch.load(back).items():
         assert torch.equal(value, source.state_dict()[name]), name
 
 
 def test_where_no_layout_holds_that_is_said_and_no_join_is_written(file, tmp_path):
-    report = api.verify(
+    report = regraft.verify(
         f"{file}:Shuffled", f"{file}:ApartInTorch", ["2x5x8"], write_map=tmp_path / "map.json"
     )
     assert not report.passed
@@ -169,7 +169,7 @@ def test_where_no_layout_holds_that_is_said_and_no_join_is_written(file, tmp_pat
 
 def test_a_mistake_elsewhere_is_seen_by_the_nearest_layout_which_is_not_written(file, tmp_path):
     nets = [f"{file}:Biased", f"{file}:ApartInTorch"]
-    report = api.verify(*nets, ["2x5x8"], copy=True, write_map=tmp_path / "map.json")
+    report = regraft.verify(*nets, ["2x5x8"], copy=True, write_map=tmp_path / "map.json")
     assert not report.passed
     assert max(row.max_abs for row in report.outputs) < 2e-4
     assert "compared as rows alternating by 4 heads, which is clearly the nearest" in notes(report)
@@ -178,7 +178,9 @@ def test_a_mistake_elsewhere_is_seen_by_the_nearest_layout_which_is_not_written(
 
 def test_inputs_that_do_not_tell_prove_nothing(file, tmp_path):
     """Attention over one position is its value: queries and keys may stand anywhere."""
-    report = api.verify(f"{file}:Stacked", f"{file}:ApartInTorch", ["2x1x8"], write_map=tmp_path / "map.json")
+    report = regraft.verify(
+        f"{file}:Stacked", f"{file}:ApartInTorch", ["2x1x8"], write_map=tmp_path / "map.json"
+    )
     assert "the outputs are equal, so these inputs do not tell" in notes(report)
     assert "joins" not in json.loads((tmp_path / "map.json").read_text())
 
@@ -194,11 +196,11 @@ def test_nets_that_keep_their_weights_are_told_by_values(file, tmp_path):
         for mine, theirs in ((source.stem, target.first), (source.proj, target.last)):
             getattr(theirs, role).data = getattr(mine, role).detach().clone()
     x = np.random.default_rng(0).random((2, 5, 8), np.float32)
-    report = api.verify(source, target, [x])
+    report = regraft.verify(source, target, [x])
     assert report.passed
     assert "rows alternating by 4 heads: their values are equal so" in notes(report)
     target.wq.weight.data *= 2
-    report = api.verify(source, target, [x])
+    report = regraft.verify(source, target, [x])
     assert not report.passed
     assert "of 24 layouts this one gives equal outputs" in notes(report)
     assert report.nets.differing == ["qkv.weight"]
@@ -210,7 +212,7 @@ def test_a_training_step_compares_gradients_of_the_whole_with_those_of_its_parts
         :: -1 if turned else 1
     ]
     x = np.random.default_rng(0).random((2, 5, 8), np.float32)
-    report = api.verify(*nets, [x], train=True, copy=True)
+    report = regraft.verify(*nets, [x], train=True, copy=True)
     assert report.passed
     rows = {row.parameter: row for row in report.training}
     assert (rows["wk.weight"].target if turned else rows["qkv.weight"].target) == (
@@ -218,7 +220,7 @@ def test_a_training_step_compares_gradients_of_the_whole_with_those_of_its_parts
     )
     held = next(net for net in nets if hasattr(net, "wk"))
     held.wk.weight.requires_grad_(False)
-    report = api.verify(*nets, [x], train=True, copy=True)
+    report = regraft.verify(*nets, [x], train=True, copy=True)
     failed = [row.parameter for row in report.training if not row.passed]
     assert failed == ["wk.weight" if turned else "qkv.weight"]
 
@@ -228,12 +230,12 @@ def test_a_map_states_the_layout_and_a_wrong_one_is_a_difference(file, tmp_path,
     said, written = tmp_path / "said.json", tmp_path / "written.json"
     nets = [f"{file}:ByHead", f"{file}:ApartInTorch"][:: -1 if turned else 1]
     said.write_text(json.dumps({"qkv": {"parts": ["wq", "wk", "wv"], "heads": 4}}))
-    report = api.verify(*nets, ["2x5x8"], copy=True, map=said, write_map=written)
+    report = regraft.verify(*nets, ["2x5x8"], copy=True, map=said, write_map=written)
     assert report.passed
     assert notes(report).endswith("rows alternating by 4 heads: as the map says")
     assert len(json.loads(written.read_text())["joins"]) == 2
     said.write_text(json.dumps({"qkv": ["wq", "wk", "wv"]}))
-    assert not api.verify(*nets, ["2x5x8"], copy=True, map=said).passed
+    assert not regraft.verify(*nets, ["2x5x8"], copy=True, map=said).passed
 
 
 @pytest.mark.parametrize(
@@ -248,11 +250,11 @@ def test_a_map_states_the_layout_and_a_wrong_one_is_a_difference(file, tmp_path,
 def test_a_map_that_states_what_is_not_there_is_refused(file, tmp_path, said, words):
     (tmp_path / "map.json").write_text(json.dumps(said))
     with pytest.raises(ModelError, match=words):
-        api.verify(f"{file}:ByHead", f"{file}:ApartInTorch", ["2x5x8"], map=tmp_path / "map.json")
+        regraft.verify(f"{file}:ByHead", f"{file}:ApartInTorch", ["2x5x8"], map=tmp_path / "map.json")
 
 
 def test_a_layer_apart_on_both_sides_is_a_pair_of_its_own(file):
-    report = api.verify(f"{file}:ApartInTorch", f"{file}:ApartInTorch", ["2x5x8"])
+    report = regraft.verify(f"{file}:ApartInTorch", f"{file}:ApartInTorch", ["2x5x8"])
     assert report.passed
     assert notes(report) == ""
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn as tnn
 
 import regraft
-from regraft.api import load_tree
+from regraft import load_tree
 from regraft.ir import Graph, ModelError, parse
 from regraft.verification import Report, read_pair_map
 from regraft.verification.braces import braced

@@ -146,7 +146,7 @@ def test_the_environments_python_is_for_symbols_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["onnx", "mindspore", "mxnet"])
 def test_the_symbol_itself_is_the_source(graph: regraft.Graph, tmp_path: Path, to: str) -> None:
     out = tmp_path / ("net.onnx" if to == "onnx" else "net")
-    _, report = regraft.api.rewrite_file(graph, regraft.rewrite(graph), out, to, oracle=PYTHON)
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), out, to, oracle=PYTHON)
     assert report is not None
     assert report.summary().startswith("equal: ")
     assert "outputs of the source's nodes" in report.summary()

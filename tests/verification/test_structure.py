@@ -291,7 +291,7 @@ def test_what_is_written_from_a_symbol_drops_as_it_does(tmp_path: Path) -> None:
     source = regraft.load(str(symbol(tmp_path / "a", 0.5)), DATA)
     rewritten = regraft.rewrite(source)
     for to in ("mindspore", "mxnet"):
-        _, report = regraft.api.rewrite_file(source, rewritten, tmp_path / to, to)
+        _, report = regraft.rewrite_file(source, rewritten, tmp_path / to, to)
         assert report is not None
         assert report.structure is not None
         assert (report.structure.shared, report.structure.settings) == ([], [])

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import fft, nn
 
 import regraft
-from regraft.api import rewrite_file
+from regraft import rewrite_file
 from regraft.backends.mindspore_source import write
 from regraft.backends.onnx_model import to_model
 from regraft.ir import BackendError

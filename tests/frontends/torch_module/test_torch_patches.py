@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regraft.api import load
+from regraft import load
 from regraft.frontends.torch_module.export import patches
 from regraft.frontends.torch_module.export.patches import PATCHES, Patch, find_home, original, patched
 from regraft.frontends.torch_module.export.strategies import SIZES, TRACINGS
