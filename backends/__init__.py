@@ -134,6 +134,13 @@ def _operators_of(target: Target) -> Mapping[str, Declaration]:
     return target.load("operators").TABLE.rows
 
 
+def _operators_of_source() -> Mapping[str, Declaration]:
+    from .source.operators import TABLE
+
+    return TABLE.rows
+
+
+declare_domain("regraft.source", _operators_of_source)
 for _target in TARGETS.values():
     if _target.domain:
         declare_domain(_target.domain, partial(_operators_of, _target))

@@ -21,7 +21,11 @@ INPUT = ("--input", "data=1x1x3x3")
 PO = ROOT / "messages" / "zh.po"
 CHINESE = re.compile("[\u4e00-\u9fff]")
 NOT_TRANSLATED = {
-    "backends/mindspore_source/text/": "comments of emitted source, which are English",
+    "backends/mindspore_source/templates/": "comments of emitted source, which are English",
+    "backends/mindspore_source/dialect.py": "comments of emitted source, which are English",
+    "backends/source/program.py": "comments of emitted source, which are English",
+    "backends/source/recorded_tests.py": "comments of emitted source, which are English",
+    "backends/source/text/": "comments of emitted source, which are English",
     "ir/validation.py": "an excerpt of a graph",
     "diagnosis/findings/plain_list.py": "code",
     "sweeping/suite.py:5": "code",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backends.mindspore_source.text.recorded_tests import TOLERANCE, RecordedCall, Recording
+from ..backends.source.recorded_tests import TOLERANCE, RecordedCall, Recording
 from ..ir import Graph, ModelError
 from ..ir.nesting import is_flat
 from .inputs import bindings, make_inputs

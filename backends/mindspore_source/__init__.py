@@ -16,11 +16,15 @@ from ..legalise import Legalise
 from ..lowering import lower
 from ..renames import added_rows, dropped_rows, rename_rows, write_renames
 from ..shards import INDEX, Shard, earlier_files, file_names, parse_size, split
+from ..source.places import Program
+from ..source.program import make_program
+from ..source.recorded_tests import Recording
+from ..source.recorded_tests import write_tests as write_tests_of
 from .checkpoint import Entry, write_ckpt, write_shards
+from .dialect import DIALECT
 from .lowering import LOWERING
 from .lowering.write_out_attention import WriteOutAttention
-from .text.program import Program, make_program
-from .text.recorded_tests import write_tests
+from .templates.recorded_tests import WORDS
 
 __all__ = [
     "CKPT_LIMIT",
@@ -47,7 +51,7 @@ def emit_source(graph: Graph, checkpoint_format: CheckpointFormat = "ckpt") -> s
         UnsupportedError: listing every operator that has no emitter.
         BackendError: when the graph cannot be expressed.
     """
-    return make_program(lower(graph, LOWERING), f"model.{checkpoint_format}").text
+    return make_program(lower(graph, LOWERING), DIALECT, f"model.{checkpoint_format}").text
 
 
 def write(
@@ -99,7 +103,7 @@ def write(
         shards.extend(split(sizes, limit or sum(sizes.values()), ("model", f".{checkpoint_format}")))
         return INDEX if len(shards) > 1 else shards[0].file
 
-    program = make_program(legal, name_checkpoint, explicit=explicit_initializers)
+    program = make_program(legal, DIALECT, name_checkpoint, explicit=explicit_initializers)
     names = ["model.py", *file_names(shards), "renames.json"]
     with staged(folder, names, force=force, obsolete=earlier_files(folder)) as stage:
         (stage / names[0]).write_text(program.text, encoding="utf-8")
@@ -156,6 +160,11 @@ def stubs(graph: Graph) -> list[str]:
         for node in legal.operators()
         if node.qualified_name == "regraft.Stub"
     ]
+
+
+def write_tests(folder: Path, recording: Recording) -> list[Path]:
+    """Write the tests and their values beside the ``model.py`` of a folder, and return the files written."""
+    return write_tests_of(WORDS, folder, recording)
 
 
 def choose_passes(*, partial: bool = False, attention_layers: bool = False) -> list[Pass]:

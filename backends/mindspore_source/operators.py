@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...ir import Dim, InvalidGraphError, Operator, TensorType
 from ...ir.declarations import DeclarationTable
 from ...ir.signatures import AttributeSpec
 from ...ir.traits import Traits
+from ..source.operators import Types, infer_first
 
 DOMAIN = "regraft.mindspore"
 
 TABLE = DeclarationTable(DOMAIN)
-
-IF, WHILE, ENTRY = (f"{DOMAIN}.{name}" for name in ("If", "While", "Entry"))
-
-ARGUMENT, SIZE_TENSOR = f"{DOMAIN}.Argument", f"{DOMAIN}.SizeTensor"
-
-Types = Sequence[TensorType | None]
-
-
-def _first(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa: ARG001 - a typing rule
-    return [types[0]]
 
 
 def _per_channel(operator: Operator, types: Types) -> list[TensorType | None]:
@@ -34,40 +23,6 @@ def _per_channel(operator: Operator, types: Types) -> list[TensorType | None]:
                 "E301", f"expected {channels} slopes of `{operator.op_type}`, got {slopes}"
             )
     return [given]
-
-
-def _infer_nothing(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa: ARG001 - a typing rule
-    return [None] * len(operator.types)
-
-
-def _of_branches(operator: Operator, types: Types) -> list[TensorType | None]:
-    """Infer the types that both branches return, where they agree."""
-    count = _half(operator, types, "results of branches")
-    rows = zip(types[3 : 3 + count], types[3 + count :], strict=True)
-    return [_common(operator, a, b) for a, b in rows]
-
-
-def _of_turns(operator: Operator, types: Types) -> list[TensorType | None]:
-    """Infer the types of the state before the first turn and after each, where they agree."""
-    count = _half(operator, types, "values of state")
-    rows = zip(types[2 : 2 + count], types[3 + count :], strict=True)
-    return [_common(operator, a, b) for a, b in rows]
-
-
-def _half(operator: Operator, types: Types, what: str) -> int:
-    """Return the number of outputs; there are two operands for each, besides three others."""
-    count = len(operator.types)
-    if len(types) != 3 + 2 * count:
-        raise InvalidGraphError("E301", f"expected {2 * count} {what}, got {len(types) - 3}")
-    return count
-
-
-def _common(operator: Operator, a: TensorType | None, b: TensorType | None) -> TensorType | None:
-    if a is None or b is None:
-        return None
-    if a.dtype != b.dtype:
-        raise InvalidGraphError("E301", f"expected one element type of `{operator.op_type}`, got {a} and {b}")
-    return a if a == b else None
 
 
 def is_batch_of_products(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
@@ -143,18 +98,6 @@ TABLE.add(
     summary="ONNX's TopK, whose places are int32",
 )
 TABLE.add(
-    "Argument",
-    inputs="X",
-    infer=_first,
-    summary="A value as one argument of a module call, distinct from the call's others; written as the value",
-)
-TABLE.add(
-    "SizeTensor",
-    inputs="sizes",
-    infer=_first,
-    summary="A tensor of sizes, which are Python numbers before",
-)
-TABLE.add(
     "PRelu",
     inputs="X slope",
     infer=_per_channel,
@@ -164,14 +107,14 @@ TABLE.add(
 TABLE.add(
     "Sigmoid",
     inputs="X",
-    infer=_first,
+    infer=infer_first,
     summary="Sigmoid that is as precise on CPU as elsewhere: written as a function of the file's own",
     traits=Traits(elementwise=True, activation=True),
 )
 TABLE.add(
     "Tanh",
     inputs="X",
-    infer=_first,
+    infer=infer_first,
     summary="Tanh that is as precise on CPU as elsewhere: written as a function of the file's own",
     traits=Traits(elementwise=True, activation=True),
 )
@@ -179,7 +122,7 @@ TABLE.add(
     "Softmax",
     inputs="X",
     attributes=[AttributeSpec("axis", "int", default=-1)],
-    infer=_first,
+    infer=infer_first,
     summary="Softmax of rows, of which some may be -inf whole: written as a function of the file's own",
     traits=Traits(activation=True),
 )
@@ -187,28 +130,7 @@ TABLE.add(
     "LogSoftmax",
     inputs="X",
     attributes=[AttributeSpec("axis", "int", default=-1)],
-    infer=_first,
+    infer=infer_first,
     summary="LogSoftmax that is as precise on CPU as elsewhere: written as a function of the file's own",
     traits=Traits(activation=True),
-)
-TABLE.add(
-    "Entry",
-    inputs="",
-    outputs="entered state*",
-    infer=_infer_nothing,
-    summary="What a region is entered with, in the region's call: a token, and the state of a turn",
-)
-TABLE.add(
-    "If",
-    inputs="condition then_entry else_entry results*",
-    outputs="Y*",
-    infer=_of_branches,
-    summary="A Python `if`; `results` are what the first region returns, then what the second does",
-)
-TABLE.add(
-    "While",
-    inputs="condition entry values*",
-    outputs="Y*",
-    infer=_of_turns,
-    summary="A Python `while`; `values` are its first state, the condition of another turn, the next state",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from .expressions import (
     as_part,
 )
 
+if TYPE_CHECKING:
+    from .dialect import Dialect
+
 
 class Refused(Exception):  # noqa: N818 - a signal between emitters and the table, never shown to a user
     """An emitter does not cover this use of the operator."""
@@ -34,10 +37,12 @@ class Scope(Protocol):
     """The class that an operator is emitted into.
 
     Attributes:
-        explicit: whether layers state the initial distributions that are MindSpore's defaults too.
+        explicit: whether layers state the initial distributions that are the framework's defaults too.
+        dialect: what is written.
     """
 
     explicit: bool
+    dialect: Dialect
 
     def part(self, value: Value, level: int) -> Part:
         """Return how the class's `construct` writes a value."""
@@ -78,22 +83,22 @@ Nested = int | tuple[int, ...]
 """A number, or several as one tuple: slots of operands, or numbers of results."""
 
 Extra = tuple[str, float, int, str]
-"""(name, fill, size, element type) of a vector that MindSpore's layer holds and the source does not."""
+"""(name, fill, size, element type) of a vector that the framework's layer holds and the source does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class NnLayer:
-    """An operator as a layer of `mindspore.nn`.
+    """An operator as a layer of the framework's.
 
     Attributes:
         constructor: the constructor call.
         state: the parameters it holds.
         inputs: operand slots that its call is given.
-        extra: vectors that MindSpore's layer holds and the source does not.
+        extra: vectors that the framework's layer holds and the source does not.
         named: keyword of its call -> operand slot.
         results: the operator's outputs as its call returns them; empty for one that returns its only output.
         hints: names for variables of the outputs, where they have usual ones.
-        assignable: whether assigning to an attribute replaces that parameter.
+        unassignable: advice where assigning to an attribute does not replace that parameter; else empty.
         options: keyword of its call -> text.
         pick: which member of its result is the only output; None for the result itself.
     """
@@ -105,7 +110,7 @@ class NnLayer:
     named: dict[str, int] = field(default_factory=dict)
     results: tuple[Nested, ...] = ()
     hints: tuple[str, ...] = ()
-    assignable: bool = True
+    unassignable: str = ""
     options: dict[str, Part] = field(default_factory=dict)
     pick: int | None = None
 
@@ -154,7 +159,7 @@ def _nest(slots: Nested, operand: Callable[[int], Part]) -> Part:
 
 
 class View(OperatorView):
-    """An operator as the emitters of MindSpore source read it."""
+    """An operator as emitters of source read it."""
 
     def __init__(self, graph: Graph, operator: Operator, scope: Scope) -> None:
         super().__init__(graph, operator)
@@ -270,7 +275,7 @@ def arguments(*positional: tuple[str, object], **keywords: object) -> tuple[Argu
 
 
 def optional(name: str, value: object, default: object) -> Argument:
-    """Return a keyword argument that is left out where it equals MindSpore's default."""
+    """Return a keyword argument that is left out where it equals the framework's default."""
     return Argument(name, as_part(value, name), default)
 
 

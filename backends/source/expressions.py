@@ -163,9 +163,6 @@ class NnClass:
     container: str = ""
 
 
-SEQUENTIAL, CELL_LIST = NnClass("SequentialCell", "sequential"), NnClass("CellList", "list")
-CELL = NnClass("Cell")
-
 LIST = "[]"
 """The callee of a `Call` that is a list: ``[a, b]``."""
 

@@ -20,7 +20,7 @@ FILES = sorted(
     if "lowering" not in path.relative_to(BACKENDS).parts
 )
 
-NAMES = "mindspore_source/naming.py"
+NAMES = "source/names.py"
 """Where names, the source's and the emitted file's, are taken apart."""
 
 TAKE_APART = frozenset(
@@ -29,12 +29,12 @@ TAKE_APART = frozenset(
 """Methods that test what a string begins with, ends with or contains, or take it apart."""
 
 ALLOWED = {
-    ("mindspore_source/borrowed_layers.py", "rpartition"): "paths of modules",
-    ("mindspore_source/borrowed_layers.py", "find"): "modules, by their paths",
-    ("mindspore_source/cells/contraction.py", "split"): "paths of modules",
-    ("mindspore_source/cells/emitted_modules.py", "removeprefix"): "paths of modules",
-    ("mindspore_source/regions.py", "rpartition"): "paths of modules",
-    ("mindspore_source/classes/shared_classes.py", "isidentifier"): "attributes, numbers in a list",
+    ("source/borrowed_layers.py", "rpartition"): "paths of modules",
+    ("source/borrowed_layers.py", "find"): "modules, by their paths",
+    ("source/modules/contraction.py", "split"): "paths of modules",
+    ("source/modules/emitted_modules.py", "removeprefix"): "paths of modules",
+    ("source/regions.py", "rpartition"): "paths of modules",
+    ("source/classes/shared_classes.py", "isidentifier"): "attributes, numbers in a list",
     ("mindspore_source/training/groups.py", "partition"): "names of parameters",
     ("mindspore_source/training/groups.py", "rpartition"): "names of parameters",
     ("mindspore_source/emitters/einsum.py", "partition"): "the equation of the operator",

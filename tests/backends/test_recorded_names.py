@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from regraft.backends.mindspore_source import naming
+from regraft.backends.mindspore_source.dialect import NAMES
 from regraft.backends.mindspore_source.recorded_names import ATTRIBUTES_OF_CELL, INITIALIZER_CLASSES
 
 
@@ -22,7 +23,7 @@ def test_without_mindspore_the_recorded_names_are_taken(monkeypatch: pytest.Monk
     try:
         assert naming.reserved_attributes() is ATTRIBUTES_OF_CELL
         assert naming.initializer_classes() is INITIALIZER_CLASSES
-        assert naming.attribute_name("construct") == "construct_"
+        assert NAMES.attribute("construct") == "construct_"
     finally:
         for function in (naming.reserved_attributes, naming.initializer_classes):
             function.cache_clear()

@@ -17,11 +17,12 @@ from torch._higher_order_ops.while_loop import while_loop
 
 import regraft
 from regraft.backends.mindspore_source import write
-from regraft.backends.mindspore_source.emitters import TABLE, _Probe
+from regraft.backends.mindspore_source.emitters import TABLE
 from regraft.backends.mindspore_source.lowering.write_out_operators import WriteOutOperators
 from regraft.backends.mindspore_source.lowering.written_out import TABLE as FORMULAS
 from regraft.backends.mindspore_source.operators import DOMAIN
 from regraft.backends.onnx_model import to_model
+from regraft.backends.source.emission import Probe
 from regraft.backends.source.emitting import View
 from regraft.ir import Builder, Graph, TensorType, parse, validate
 
@@ -40,7 +41,7 @@ def taken(cases: Sequence[Case]) -> list[Case]:
 
 
 def is_written(view: View) -> bool:
-    return not isinstance(view.scope, _Probe)
+    return not isinstance(view.scope, Probe)
 
 
 def emitted(folder: Path, name: str) -> Any:

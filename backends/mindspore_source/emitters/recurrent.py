@@ -69,7 +69,7 @@ def stack_layer(view: View) -> NnLayer:
         named=lengths,
         results=(0, (1, 2)) if stack.kind == "LSTM" else (0, 1),
         hints=("", *_HIDDEN[: stack.states]),
-        assignable=False,
+        unassignable=("MindSpore can share a whole nn.LSTM, nn.GRU or nn.RNN, or single parameters of cells"),
     )
 
 

@@ -36,15 +36,6 @@ def shape(view: View) -> Expression:
     return Expression((Slice(whole, start or None, stop),), host="tuple")
 
 
-@TABLE.call("regraft.mindspore.SizeTensor")
-def size_tensor(view: View) -> Expression:
-    """Emit ``ms.Tensor(x.shape, ms.int64)``."""
-    to = view.type(0)
-    if not view.host(0):
-        return Expression((view.use(0),))
-    return call("ms.Tensor", view.use(0), Expression((ms_dtype(to.dtype),)))
-
-
 @TABLE.call("Size")
 def size(view: View) -> Expression:
     """Emit ``x.size``."""

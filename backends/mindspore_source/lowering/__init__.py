@@ -7,7 +7,7 @@ from ....passes.dequantise import Dequantise
 from ...expand_functions import ExpandFunctions
 from ...legalise import Legalise
 from ...write_out_double_convolutions import WriteOutDoubleConvolutions
-from ..emitters import can_emit
+from ..dialect import NAMES, can_emit
 from .call_idle_leaves import CallIdleLeaves
 from .choose_precise_activations import ChoosePreciseActivations
 from .count_turns import CountTurns
@@ -84,7 +84,7 @@ LOWERING: tuple[Pass, ...] = (
     RemoveEmptyCalls(),
     RegisterCalledLeaves(),
     SplitSharedLayers(),
-    HoistCalls(),
+    HoistCalls(NAMES),
     MeasureSizes(),
     DissolveCalls(),  # every call is a step of its caller from here on
     SeparateArguments(),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ....ir import Graph, ModuleTree
 from ....passes.base import Change, Pass
-from ..borrowed_layers import borrowed_layers
-from ..regions import home_of, is_region
+from ...source.borrowed_layers import borrowed_layers
+from ...source.names import Names
+from ...source.regions import home_of, is_region
 
 
 @dataclass(frozen=True)
@@ -49,25 +50,27 @@ class HoistCalls(Pass):
     name: ClassVar[str] = "hoist-calls"
     codes: ClassVar[dict[str, str]] = {"MS120": "a module is called by one that contains it"}
 
+    names: Names = field(default_factory=Names)
+
     def run(self, graph: Graph) -> list[Change]:
         """Hoist; see the class."""
         tree = graph.modules
         changes: list[Change] = []
         for call in tree.calls():
-            if not is_region(tree, call.module) and _hoist(tree, call.key):
+            if not is_region(tree, call.module) and _hoist(tree, call.key, self.names):
                 text = "is called by a module that contains it"
                 changes.append(Change("MS120", text, tree.path(call.module)))
         return changes
 
 
-def _hoist(tree: ModuleTree, key: int) -> bool:
+def _hoist(tree: ModuleTree, key: int, names: Names) -> bool:
     """Move one call up; False where it may stay."""
     call = tree.call(key)
     path = tree.path(call.module)
     before = call.parent
     while call.parent is not None:
         caller = home_of(tree, tree.call(call.parent).module)
-        above, held = tree.path(caller), borrowed_layers(tree, caller)
+        above, held = tree.path(caller), borrowed_layers(tree, caller, names)
         up = tree.call(call.parent).parent
         if up is None or path.startswith(f"{above}." if above else "") or call.module in held:
             break

@@ -18,8 +18,8 @@ from ....ir import (
     walk_operators,
 )
 from ....passes.base import Change, Pass
-from ..operators import ENTRY, IF, WHILE
-from ..regions import add_region
+from ...source.operators import ENTRY, IF, WHILE
+from ...source.regions import add_region
 
 
 @dataclass(frozen=True)

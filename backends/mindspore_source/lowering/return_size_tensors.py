@@ -8,8 +8,8 @@ from typing import ClassVar
 from ....ir import Builder, Graph
 from ....passes.base import Change, Pass
 from ....passes.places import Places
-from ..emitters import is_size
-from ..operators import SIZE_TENSOR
+from ...source.operators import SIZE_TENSOR
+from ...source.sizes import is_size
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class ReturnSizeTensors(Pass):
     """Make tensors of the sizes that the net returns.
 
     What it does:
-        Puts a `regraft.mindspore.SizeTensor` behind each output that is a shape, or computed from shapes.
+        Puts a `regraft.source.SizeTensor` behind each output that is a shape, or computed from shapes.
 
     Why:
         Sizes are written as Python numbers and tuples (``x.shape``), which is what reshapes want; what a net

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from ....ir import Builder, Graph, Parameter, Value
 from ....passes.base import Change, Pass
-from ..cells.contraction import Body, Contraction
-from ..operators import ARGUMENT
+from ...source.modules.contraction import Body, Contraction
+from ...source.operators import ARGUMENT
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class SeparateArguments(Pass):
     What it does:
         Compares all calls of a module. Where the first is given one value for two arguments
         (``cell(x, zero, zero)``) and another call is given two (``cell(x, h, c)``), puts a
-        `regraft.mindspore.Argument` between the value and the second argument of every call. Does the same
+        `regraft.source.Argument` between the value and the second argument of every call. Does the same
         where the first call is given a parameter, such as a first state, and another call something else.
 
     Why:

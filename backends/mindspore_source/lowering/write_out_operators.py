@@ -8,7 +8,7 @@ from typing import ClassVar
 from ....ir import Builder, Graph, Operator, Value, merge_types
 from ....passes.base import Change, Pass
 from ....passes.places import Places
-from ..emitters import can_emit
+from ..dialect import can_emit
 from .written_out import TABLE
 
 

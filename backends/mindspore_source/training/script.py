@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....ir import BackendError
 from ....ir.recipe import DECAY, Recipe, UpdateRule
-from ..text.program import format_source
+from ...source.formatting import format_source
 from .comments import escaped
 from .groups import count_text, group_tests, groups_of
 from .loss import loss_function

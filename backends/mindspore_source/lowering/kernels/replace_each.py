@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .....ir import Graph, Operator
 from .....passes.base import Change
 from .....passes.places import Places
-from ...emitters import can_emit
+from ...dialect import can_emit
 
 
 def replace_each(

@@ -1,0 +1,117 @@
+"""Records of what a module becomes: a cell that its owner constructs, and the definition of its class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ....ir import TensorData, Value
+from ....ir.nesting import Nest
+from ..emitting import Extra, NnLayer, State
+from ..expressions import Access, Expression, NnClass, Part, Step
+
+
+@dataclass
+class Statement:
+    """One step of a `construct`.
+
+    Attributes:
+        targets: the values that it makes.
+        expression: what makes them.
+        attribute: attribute of the layer or module called, and members taken of it: ``("layers", 0)``.
+        results: pattern that unpacks the results, ``{}, ({}, _)``; empty for a flat list.
+        hints: usual names for the targets.
+        branches: the bodies of an `if` or `while`, as methods; None for other steps.
+        is_aside: whether it gives the first of the two parts of its expression, and does the second.
+    """
+
+    targets: list[Value]
+    expression: Expression
+    attribute: tuple[Step, ...] = ()
+    results: str = ""
+    hints: tuple[str, ...] = ()
+    branches: Branches | None = None
+    is_aside: bool = False
+
+    @property
+    def name(self) -> str:
+        """The attribute called, where no member of it is; else empty."""
+        plain = len(self.attribute) == 1 and isinstance(self.attribute[0], str)
+        return str(self.attribute[0]) if plain else ""
+
+    @property
+    def is_member(self) -> bool:
+        """Whether a member of a container is called."""
+        return any(isinstance(step, int) for step in self.attribute)
+
+
+@dataclass
+class Branches:
+    """An `if` or a `while`; its step's expression is a tuple of all that it reads.
+
+    Attributes:
+        test: the condition; of a `while`, before the first turn.
+        bodies: (method, what it is given): both of an `if`, the one of a `while`.
+        initial: what a `while` starts from; None for an `if`.
+    """
+
+    test: Part
+    bodies: tuple[tuple[Method, tuple[Part, ...]], ...]
+    initial: tuple[Part, ...] | None = None
+
+
+@dataclass
+class Method:
+    """The body of an `if` or `while` as a method of its class."""
+
+    name: str
+    inputs: list[Value]
+    input_names: list[str]
+    outputs: list[Value]
+    statements: list[Statement] = field(default_factory=list)
+
+
+@dataclass
+class Definition:
+    """A module as a class of its own, before unification with others of the same structure."""
+
+    module: int
+    source_class: str
+    base: NnClass
+    path: str
+    attributes: list[tuple[str, Part]] = field(default_factory=list)
+    assignments: list[tuple[Access, Access]] = field(default_factory=list)
+    inputs: list[Value] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    has_body: bool = False
+    input_names: list[str] = field(default_factory=list)
+    gathers: bool = False  # its one input is a tuple of any number: construct(self, *inputs)
+    unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
+    methods: list[Method] = field(default_factory=list)
+    returns: Nest = None  # how the outputs nest (`Nest`, names in their order); None for one or a tuple
+
+
+@dataclass
+class Cell:
+    """The cell that a module became.
+
+    Attributes:
+        module: its key.
+        constructor: how its owner constructs it; None until its class is known.
+        children: child module key -> the step from the owner to it: ``"conv1"``, 0.
+        state: parameter key -> (attribute after the module, transform, shape in the net or None).
+        definition: the class, for a cell that is an instance of one.
+        length: number of children, for a container.
+        layer: the framework's layer, for a cell that is one.
+    """
+
+    module: int
+    constructor: Part | None = None
+    children: dict[int, Step] = field(default_factory=dict)
+    state: dict[int, State] = field(default_factory=dict)
+    definition: Definition | None = None
+    length: int = 0
+    is_sequence: bool = False
+    extra: list[Extra] = field(default_factory=list)
+    constants: list[tuple[str, TensorData]] = field(default_factory=list)
+    layer: NnLayer | None = None

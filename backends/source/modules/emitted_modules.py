@@ -1,0 +1,100 @@
+"""Decides which modules are written, where, and which of them declares each parameter."""
+
+from __future__ import annotations
+
+from ....ir import Graph, Parameter, Value
+from ..regions import is_region
+from .contraction import Body, Contraction, given_value
+
+
+class EmittedModules:
+    """The modules of a graph that are written.
+
+    Attributes:
+        bodies: module -> the body of its first call.
+        paths: module -> its path in the source.
+        position: module -> its place in the order in which the framework will walk the modules.
+        declared: parameter -> modules that declare it, in that order; the others are tied to the first.
+    """
+
+    def __init__(self, graph: Graph, contraction: Contraction) -> None:
+        self.graph, self.tree, self.contraction = graph, graph.modules, contraction
+        self.bodies: dict[int, Body] = {}
+        for body in contraction.bodies.values():
+            self.bodies.setdefault(body.module, body)
+        self.paths = {m.key: self.tree.path(m.key) for m in self.tree}
+        self.position = {key: at for at, key in enumerate(self._walk())}
+        self._owners = {child: key for key in self.position for _, child in self.children(key)}
+        self.declared = self._find_declaring()
+
+    def _walk(self) -> list[int]:
+        """Return emitted modules, each before those that it holds, which is how a framework walks them."""
+        out: list[int] = []
+        stack = [0]
+        while stack:
+            key = stack.pop()
+            out.append(key)
+            stack.extend(reversed([c for _, c in self.children(key)]))
+        return out
+
+    def named_children(self, key: int) -> dict[str, int]:
+        """Return name -> child of a module, without regions."""
+        children = self.tree.module(key).children
+        return {name: child for name, child in children.items() if not is_region(self.tree, child)}
+
+    def children(self, key: int) -> list[tuple[str, int]]:
+        """Return (name, child) of the children written in this module: used, and canonical here."""
+        above = self.paths[key]
+        return [
+            (name, child)
+            for name, child in self.named_children(key).items()
+            if child in self.contraction.used and self.paths[child] == (f"{above}.{name}" if above else name)
+        ]
+
+    def _find_declaring(self) -> dict[int, list[int]]:
+        """Return parameter key -> modules that declare it, in walking order; the first one owns it."""
+        found: dict[int, set[int]] = {}
+        for body in self.contraction.bodies.values():
+            read: list[Value | None] = list(body.outputs)
+            for kind, key in body.items:
+                read += self.graph.operands(key) if kind == "op" else self.contraction.bodies[key].inputs
+            for value in read:
+                if value is not None and isinstance(self.graph.node(value.node), Parameter):
+                    holder = self.contraction.holder(body.module, value.node)
+                    if holder is not None:
+                        found.setdefault(value.node, set()).add(holder)
+        return {
+            p: sorted(ms, key=lambda m: self.position.get(m, len(self.position))) for p, ms in found.items()
+        }
+
+    def above(self, key: int) -> list[int]:
+        """Return a module, the one that contains it, and so on up to the root."""
+        out = [key]
+        while out[-1] in self._owners:
+            out.append(self._owners[out[-1]])
+        return out
+
+    def place_of(self, key: int) -> tuple[str, str]:
+        """Return where a module is written: the nearest class around it, and its path in that."""
+        path = ""
+        for above in self.above(key)[1:]:
+            path = self.paths[key].removeprefix(self.paths[above])
+            if self.tree.module(above).container is None:
+                return self.tree.module(above).class_name, path
+        return "", self.paths[key]
+
+    def input_names(self, module: int) -> list[str]:
+        """Return names of a module's arguments: the source's, or of graph inputs that every call is given."""
+        bodies = [b for b in self.contraction.bodies.values() if b.module == module]
+        calls = [body.call for body in bodies]
+        found: list[str] = []
+        for group in zip(*(body.inputs for body in bodies), strict=True):
+            known = self.contraction.source_argument(calls, group)
+            names = {known[1]} if known else set(map(self.input_name, group))
+            found.append(names.pop() if len(names) == 1 else "")
+        return found
+
+    def input_name(self, value: Value) -> str:
+        """Return the name of an input of the graph; empty for any other value."""
+        node = self.graph.node(given_value(self.graph, value).node)
+        return getattr(node, "name", "") if node.key in self.graph.inputs else ""

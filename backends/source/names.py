@@ -1,0 +1,105 @@
+"""Names for emitted source: identifiers that take no name of the framework, of Python or of the file."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a framework's source that nothing else in it may take.
+
+    Attributes:
+        reserved: returns the attributes that the framework's base class uses itself.
+        imported: returns the names that files import one by one.
+        top: names at the top of a file: its imports, its functions, its helpers.
+        called: those of them that a variable could be named with.
+        ascii_only: whether the framework refuses names of parameters that are not ASCII.
+    """
+
+    reserved: Callable[[], frozenset[str]] = frozenset
+    imported: Callable[[], frozenset[str]] = frozenset
+    top: frozenset[str] = frozenset()
+    called: frozenset[str] = frozenset()
+    ascii_only: bool = False
+
+    def attribute(self, name: str, taken: Container[str] = ()) -> str:
+        """Return an attribute name: `name`, with a trailing ``_`` where that is reserved or taken."""
+        plain = [f"u{ord(c):04x}" if self.ascii_only and not c.isascii() else c for c in name]
+        found, reserved = identifier("".join(plain)), self.reserved()
+        while found in reserved or found in taken:
+            found += "_"
+        return found
+
+    def class_(self, name: str, taken: Container[str]) -> str:
+        """Return a class name that shadows no import of the file and no other class of it.
+
+        A source's `TransformerEncoder` keeps its name, because the framework's is ``nn.TransformerEncoder``.
+        """
+        found = identifier(name)
+        if found in self.imported() or found in self.top or hasattr(builtins, found):
+            found += "Layer"
+        return free_name(found, taken)
+
+    def variable(self, name: str) -> str:
+        """Return a local variable's name, in snake case."""
+        snake = snake_case(identifier(name))
+        return f"{snake}_" if keyword.iskeyword(snake) or snake in {"self", *self.called} else snake
+
+
+def identifier(name: str) -> str:
+    """Return `name` as a Python identifier that is not a keyword."""
+    found = re.sub(r"\W", "_", name) or "_"
+    if found[0].isdigit():
+        found = f"_{found}"
+    return f"{found}_" if keyword.iskeyword(found) else found
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return the name, with a number appended where it is taken."""
+    found, n = name, 2
+    while found in taken:
+        found, n = f"{name}{n}", n + 1
+    return found
+
+
+def snake_case(name: str) -> str:
+    """Return ``conv2d_transpose`` for ``Conv2dTranspose``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def test_name(class_name: str) -> str:
+    """Return ``se_block`` for ``SEBlock``: a class name as part of a function name."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", class_name).lower()
+
+
+def first_word(name: str) -> str:
+    """Return ``squeeze`` for ``SqueezeExcitation``; empty for a name that starts with no such word."""
+    found = re.match(r"[A-Z][a-z]+", name)
+    return found[0].lower() if found else ""
+
+
+def is_kind_of(name: str, kind: str) -> bool:
+    """Whether a name is a specific form of `kind`: ``in_channels`` is one of ``channels``."""
+    return name.endswith(f"_{kind}")
+
+
+_GENERIC_ROWS = (
+    "act activation attention attn avg_pool avgpool backbone base batch_norm batchnorm block blocks bn body",
+    "c classifier conv decoder dense down drop dropout embed embedding encoder f fc features ffn flatten",
+    "global_pool gn head l layer layers lin linear ln max_pool maxpool mlp model net norm out_proj pool proj",
+    "relu self_attn stem up",
+)
+_GENERIC = frozenset(word for row in _GENERIC_ROWS for word in row.split())
+"""Attribute names that say nothing about a layer's result."""
+
+
+def is_generic(attribute: str) -> bool:
+    """Whether an attribute's name, without its number and last letter, is one that most layers have."""
+    has_letter = attribute[-1:].isascii() and attribute[-1:].islower()
+    words = (attribute, attribute[:-1]) if has_letter else (attribute,)
+    return any(not (word := name.lstrip("_").rstrip("_0123456789")) or word in _GENERIC for name in words)

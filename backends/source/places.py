@@ -1,0 +1,82 @@
+"""The places of an emitted net's parameters and constants, by which a checkpoint names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir import BackendError, TensorData
+from .emitting import Extra
+from .modules.cells import Cells
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterPlace:
+    """The place of a parameter in the emitted net: name, transform and shape."""
+
+    name: str
+    transform: str
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Program:
+    """An emitted model.
+
+    Attributes:
+        text: source of model.py.
+        targets: parameter key -> its place, for the parameters that are emitted.
+        extra: vectors that the framework's layers hold and the source does not.
+        renamed_modules: source module path -> emitted path, where they differ.
+        constants: (name, values) of constants too long for the source.
+        buffers: names of tables and constants that no initial distribution gives.
+    """
+
+    text: str
+    targets: dict[int, ParameterPlace] = field(default_factory=dict)
+    extra: list[Extra] = field(default_factory=list)
+    renamed_modules: dict[str, str] = field(default_factory=dict)
+    constants: list[tuple[str, TensorData]] = field(default_factory=list)
+    buffers: list[str] = field(default_factory=list)
+
+
+def record_places(cells: Cells, program: Program) -> None:
+    """Record where every parameter went, and the module paths that changed."""
+    emitted: dict[int, str] = {0: ""}
+    provenance = cells.graph.provenance
+    sources = {**cells.modules.paths, **(provenance.modules if provenance else {})}
+    for key in cells.modules.position:
+        above = emitted[key]
+        for name, child in cells.modules.children(key):
+            access = cells.by_module[key].children[child]
+            step = access if isinstance(access, str) else name
+            emitted[child] = f"{above}.{step}" if above else step
+            if emitted[child] != sources[child]:
+                program.renamed_modules[sources[child]] = emitted[child]
+    for key, other in provenance.merged.items() if provenance else ():
+        program.renamed_modules[sources[key]] = emitted[other]
+        program.renamed_modules[sources[other]] = emitted[other]
+    for parameter, holders in cells.modules.declared.items():
+        state = cells.by_module[holders[0]].state[parameter]
+        data = cells.graph.parameter(parameter).data
+        program.targets[parameter] = ParameterPlace(
+            _join(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
+        )
+        node = cells.graph.parameter(parameter)
+        if node.is_buffer and cells.dialect.distribution(node) is None:
+            program.buffers.append(program.targets[parameter].name)
+        forms = {(s.transform, s.shape) for h in holders if (s := cells.by_module[h].state[parameter])}
+        if len(forms) > 1:
+            raise BackendError(
+                "E602",
+                "expected one layout of a tied parameter, got several",
+                place=cells.graph.parameter(parameter).name,
+            )
+    for key, cell in cells.by_module.items():
+        for name, data in cell.constants:
+            program.constants.append((_join(emitted[key], name), data))
+            program.buffers.append(_join(emitted[key], name))
+        program.extra += [(_join(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in cell.extra]
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
