@@ -21,7 +21,7 @@ import numpy as np
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # MindSpore's convolutions: before it is imported
 os.environ.setdefault("GLOG_v", "4")
 
-from ... import api
+from ...api import rewrite
 from ...ir import RegraftError
 from .mutants import Target
 from .right_mindspore import mindspore_rewrites
@@ -49,7 +49,7 @@ def targets(sample: Sample, scratch: Path) -> Iterator[tuple[str, str, Callable[
             assert isinstance(path, Path)
             for what, build in mindspore_rewrites(path):
                 yield target, what, lambda build=build: build(scratch)
-    yield "graph", "no passes", lambda: api.rewrite(sample.graph, []).graph
+    yield "graph", "no passes", lambda: rewrite(sample.graph, []).graph
 
 
 def judged(label: str, seeds: int) -> Iterator[Row]:

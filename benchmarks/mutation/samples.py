@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import api
+from ...api import load, rewrite
+from ...api import verify as verify_models
+from ...api.targets import save
 from ...ir import BackendError, Graph, UnsupportedError, walk_operators
 from ...tests.corpora.mxnet import cases as mxnet
 from ...tests.end_to_end import catalogue
@@ -68,13 +70,13 @@ class Sample:
     def graph(self) -> Graph:
         """The source, as loaded."""
         if self._case is not None:
-            return api.load(self._model, self.inputs(BATCH))
-        return api.load(self._model, _mxnet_case(self.label).inputs())
+            return load(self._model, self.inputs(BATCH))
+        return load(self._model, _mxnet_case(self.label).inputs())
 
     @cached_property
     def rewritten(self) -> Graph:
         """The source after the default pipeline."""
-        return api.rewrite(self.graph).graph
+        return rewrite(self.graph).graph
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
@@ -101,11 +103,11 @@ class Sample:
         if not folder.exists():
             options: dict[str, object] = {"fold": False} if target.endswith("--no-fold") else {}
             folder.mkdir(parents=True)
-            api.save(self.rewritten, path, to=target.split()[0], force=True, **options)
+            save(self.rewritten, path, to=target.split()[0], force=True, **options)
         return self._loaded(next(path.glob("*symbol.json"))) if target == "mxnet" else path
 
     def _loaded(self, symbol: Path) -> Graph:
-        return api.load(symbol, dict(self.rewritten.origin.inputs))
+        return load(symbol, dict(self.rewritten.origin.inputs))
 
     def verified(
         self,
@@ -118,7 +120,7 @@ class Sample:
         """The report on a target of that name, as it is verified after writing and by a user."""
         if target == "mxnet":
             return verify(self.graph, made, inputs, renames=self._folder / target / "renames.json")
-        return api.verify(self.graph, made, inputs, train=train)
+        return verify_models(self.graph, made, inputs, train=train)
 
     def mutants(self, target: str) -> Iterator[Mutant]:
         """Every fault that can be planted in that target."""

@@ -13,7 +13,6 @@ import torch
 from scipy.stats import ks_2samp
 
 import regraft
-from regraft import api
 from regraft.backends.mxnet_symbol.params import write_params
 from regraft.ir import TensorData
 
@@ -110,8 +109,8 @@ def built(folder: Path):
 
 
 def emitted(reference: str, inputs: str, folder: Path, **options: object) -> str:
-    graph = regraft.rewrite(api.load(reference, [inputs])).graph
-    api.save(graph, folder, "mindspore", **options)
+    graph = regraft.rewrite(regraft.load(reference, [inputs])).graph
+    regraft.save(graph, folder, "mindspore", **options)
     return (folder / "model.py").read_text(encoding="utf-8")
 
 
@@ -132,9 +131,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_function_of_torch_nn_init(file: Path, tmp_path: Path) -> None:
     before = dict(vars(torch.nn.init))
-    graph = api.load(f"{file}:Net", ["2x96"])
+    graph = regraft.load(f"{file}:Net", ["2x96"])
     assert dict(vars(torch.nn.init)) == before
-    api.save(regraft.rewrite(graph).graph, tmp_path / "out", "mindspore")
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", "mindspore")
     found = built(tmp_path / "out")
     source = {
         graph.parameter_paths()[p.key][0]: p.data.numpy() for p in graph.parameters() if not p.is_buffer
@@ -155,7 +154,7 @@ def test_every_function_of_torch_nn_init(file: Path, tmp_path: Path) -> None:
 
 
 def test_a_tensor_that_is_written_to_in_part_has_no_law(file: Path, tmp_path: Path) -> None:
-    graph = api.load(f"{file}:Mended", ["2x5:int64"])
+    graph = regraft.load(f"{file}:Mended", ["2x5:int64"])
     laws = {p.name: p.initializer for p in graph.parameters()}
     assert str(laws["embedding.weight"]) == "unknown()"
     text = emitted(f"{file}:Mended", "2x5:int64", tmp_path / "out")
@@ -172,13 +171,13 @@ def test_a_table_with_padding_has_the_law_of_its_other_rows(file: Path, tmp_path
     text = emitted(f"{file}:Rows", "2x5:int64", folder)
     assert text.count("Normal(1.0)") == 1
     (folder / "model.py").write_text(text.replace("Normal(1.0)", law))
-    report = api.verify(f"{file}:Rows", folder, ["2x5:int64"])
+    report = regraft.verify(f"{file}:Rows", folder, ["2x5:int64"])
     row = next(row for row in report.laws.rows if row.parameter == "embedding.weight")
     assert row.passed is (law == "Normal(1.0)")
 
 
 def test_trained_values_change_no_law(file: Path) -> None:
-    (weight, bias) = (p.initializer for p in api.load(f"{file}:Loaded", ["2x8"]).parameters())
+    (weight, bias) = (p.initializer for p in regraft.load(f"{file}:Loaded", ["2x8"]).parameters())
     assert str(weight).startswith("he_uniform(a=2.236")
     assert str(bias).startswith("uniform(low=-0.353")
 

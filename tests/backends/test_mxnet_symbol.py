@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from regraft import api
+import regraft
 from regraft.backends.mxnet_symbol import write
 from regraft.backends.onnx_model import to_model
 from regraft.frontends.mxnet_symbol import read
@@ -92,7 +92,7 @@ def test_fixed_gamma_and_statistics_are_what_they_were(tmp_path: Path) -> None:
 def test_a_fixed_gamma_stays_fixed_where_passes_took_it_away(tmp_path: Path) -> None:
     """Nothing reads it: a pass leaves it out, and the ones that stand for it must not be trained."""
     case = cases("legacy")["legacy/batchnorm_only_v080"]
-    rewritten = api.rewrite(load(case, tmp_path)).graph
+    rewritten = regraft.rewrite(load(case, tmp_path)).graph
     assert not [p for p in rewritten.parameters() if p.declared == "bn_gamma"]
     files = write(rewritten, tmp_path / "out")
     (node,) = (n for n in json.loads(files[0].read_text())["nodes"] if n["op"] == "BatchNorm")
@@ -187,17 +187,17 @@ def test_nodes_are_named_by_module_and_not_by_source_line(tmp_path: Path) -> Non
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.a(self.a(x).relu()) + 1
 
-    graph = api.load(Net(), (torch.ones(2, 4),))
-    folder = api.save(graph, tmp_path / "out", to="mxnet")[0].parent
+    graph = regraft.load(Net(), (torch.ones(2, 4),))
+    folder = regraft.save(graph, tmp_path / "out", to="mxnet")[0].parent
     nodes = json.loads(next(folder.glob("*-symbol.json")).read_text())["nodes"]
     assert [n["name"] for n in nodes if n["op"] != "null"] == ["a_linear", "relu", "a_2_linear", "add"]
 
 
 def test_a_dropout_of_whole_channels_is_read_again(tmp_path: Path) -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Dropout2d(0.25), nn.ReLU()).eval()
-    graph = api.load(net, (torch.ones(2, 3, 4, 4),))
-    files, report = api.rewrite_file(graph, api.rewrite(graph), tmp_path / "out", "mxnet")
+    graph = regraft.load(net, (torch.ones(2, 3, 4, 4),))
+    files, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "out", "mxnet")
     assert report.passed
-    back = api.load(next(f for f in files if f.name.endswith("symbol.json")), ("2x3x4x4",))
+    back = regraft.load(next(f for f in files if f.name.endswith("symbol.json")), ("2x3x4x4",))
     (drop,) = [o for o in back.operators() if "Dropout" in o.op_type]
     assert (drop.qualified_name, drop.float("ratio")) == ("regraft.FeatureDropout", 0.25)

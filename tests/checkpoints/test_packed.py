@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mindspore import nn, ops
 
-from regraft import api, convert_checkpoint, diff, load_tree
+from regraft import convert_checkpoint, diff, load, load_tree, save, verify
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.checkpoints.joins import Join
 from regraft.ir import ModelError, TensorData
@@ -84,7 +84,7 @@ def loaded(kind: str, file: Path) -> torch.nn.Module:
 def test_mxnets_vector_follows_into_what_was_written_and_back(mode, tmp_path):
     first, trained = (LAYERS[mode](INPUTS, HIDDEN, 2, bidirectional=True) for _ in range(2))
     path = symbol(tmp_path, mode, first)
-    api.save(api.load(path, [f"data={STEPS}x{BATCH}x{INPUTS}"]), tmp_path / "out", "mindspore")
+    save(load(path, [f"data={STEPS}x{BATCH}x{INPUTS}"]), tmp_path / "out", "mindspore")
     symbol(tmp_path, mode, trained)
     there, back = tmp_path / "b.ckpt", tmp_path / "c.params"
     renames = tmp_path / "out" / "renames.json"
@@ -103,7 +103,7 @@ def test_mxnets_vector_follows_into_what_was_written_and_back(mode, tmp_path):
 def test_the_map_that_verify_writes_packs_and_unpacks(mode, turned, tmp_path):
     made, trained = (LAYERS[mode](INPUTS, HIDDEN, 2, bidirectional=True) for _ in range(2))
     nets = [f"{net(tmp_path)}:{'Net' if mode == 'lstm' else 'gru'}", str(symbol(tmp_path, mode, made))]
-    report = api.verify(*(nets[::-1] if turned else nets), ["6x2x4"], write_map=tmp_path / "map.json")
+    report = verify(*(nets[::-1] if turned else nets), ["6x2x4"], write_map=tmp_path / "map.json")
     assert report.passed
     torch.save({f"layer.{n}": v for n, v in trained.state_dict().items()}, tmp_path / "a.pth")
     there, back = tmp_path / "b.params", tmp_path / "c.pth"

@@ -23,12 +23,12 @@ _SYMBOL = "shared_weight-symbol.json"
 @cache
 def models() -> list[bytes]:
     """What we write of the example, with modules and a batch."""
-    from regraft import api
+    import regraft
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
-        graph = api.load(str(EXAMPLES / _SYMBOL), ["data=1x1x3x3"])
-        api.save(api.rewrite(graph).graph, path)
+        graph = regraft.load(str(EXAMPLES / _SYMBOL), ["data=1x1x3x3"])
+        regraft.save(regraft.rewrite(graph).graph, path)
         return [path.read_bytes()]
 
 

@@ -16,7 +16,7 @@ from .registry import Target
 @cache
 def texts() -> list[bytes]:
     """Nets of the corpus as text, with modules, tied parameters, constants and branches."""
-    from regraft import api
+    import regraft
     from regraft.ir import render
 
     found = [_ALIASES.encode()]
@@ -24,7 +24,7 @@ def texts() -> list[bytes]:
     nets = [n for n in names if not n.startswith("op/")]
     for case in map(small_cases().__getitem__, [*nets[:4], *names[::40]]):
         with tempfile.TemporaryDirectory() as folder:
-            found.append(render(api.load(str(case.write(Path(folder))), case.inputs())).encode())
+            found.append(render(regraft.load(str(case.write(Path(folder))), case.inputs())).encode())
     return found
 
 

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 import regraft
-from regraft import api
 from regraft.ir import UsageError
 from regraft.verification import recording
 
@@ -71,9 +70,11 @@ class Mean(nn.Module):
 
 def write(model: object, inputs: object, folder: Path, passes: list[str] | None = None) -> str:
     """Emit a model with tests; returns the text of the tests."""
-    graph = api.load(model, inputs)
-    chosen = None if passes is None else [*api.default_pipeline(), *map(api.parse_pass, passes)]
-    files, _ = api.rewrite_file(graph, api.rewrite(graph, chosen), folder, "mindspore", emit_tests=True)
+    graph = regraft.load(model, inputs)
+    chosen = None if passes is None else [*regraft.default_pipeline(), *map(regraft.parse_pass, passes)]
+    files, _ = regraft.rewrite_file(
+        graph, regraft.rewrite(graph, chosen), folder, "mindspore", emit_tests=True
+    )
     assert {f.name for f in files} == {p.name for p in folder.iterdir()}
     return (folder / "test_model.py").read_text(encoding="utf-8")
 
@@ -144,19 +145,19 @@ def test_large_calls_shrink_or_are_left_out(tmp_path: Path) -> None:
 
 
 def test_refuses_what_nothing_was_recorded_for(tmp_path: Path) -> None:
-    graph = api.load(Mix(), ("2x6", "2x6"))
+    graph = regraft.load(Mix(), ("2x6", "2x6"))
     rewritten = regraft.rewrite(graph)
     with pytest.raises(UsageError, match="expected a verified MindSpore output"):
-        api.rewrite_file(graph, rewritten, tmp_path / "net", "mindspore", verified=False, emit_tests=True)
+        regraft.rewrite_file(graph, rewritten, tmp_path / "net", "mindspore", verified=False, emit_tests=True)
     with pytest.raises(UsageError, match="got `onnx`"):
-        api.rewrite_file(graph, rewritten, tmp_path / "net.onnx", emit_tests=True)
+        regraft.rewrite_file(graph, rewritten, tmp_path / "net.onnx", emit_tests=True)
     assert not list(tmp_path.iterdir())
 
 
 def test_replaces_no_file_of_the_users(tmp_path: Path) -> None:
     (tmp_path / "test_model.py").write_text("mine")
-    graph = api.load(Mix(), ("2x6", "2x6"))
+    graph = regraft.load(Mix(), ("2x6", "2x6"))
     with pytest.raises(UsageError, match="exists already"):
-        api.rewrite_file(graph, regraft.rewrite(graph), tmp_path, "mindspore", emit_tests=True)
+        regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path, "mindspore", emit_tests=True)
     assert [p.name for p in tmp_path.iterdir()] == ["test_model.py"]
     assert (tmp_path / "test_model.py").read_text() == "mine"
