@@ -112,6 +112,7 @@ DIALECT = Dialect(
         f"{name}_init" for name in ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var")
     ),
     bias_argument="has_bias",
+    missing="`--partial` writes the rest, and leaves these to be written by hand; `--to onnx` may have them",
     imports=_imports,
     notes=_notes,
 )

@@ -69,6 +69,7 @@ class Dialect:
         activated: (class of the source, argument) of the layer that is given its activation; None for none.
         distribution_arguments: names of the arguments for initial distributions.
         bias_argument: name of the argument that says whether a layer has a bias.
+        missing: advice where an operator can be neither emitted nor expanded.
         imports: returns import statements for the names that a file reads and those that it calls.
         notes: returns sentences on what the framework computes otherwise, for a file's head.
         build: returns the end of a file: what makes the net and loads its checkpoint.
@@ -95,5 +96,6 @@ class Dialect:
     activated: tuple[str, str] | None = None
     distribution_arguments: frozenset[str] = frozenset()
     bias_argument: str = "bias"
+    missing: str = ""
     imports: Callable[[Set[str], Set[str]], list[str]] = _no_lines
     notes: Callable[[Graph], list[str]] = _no_lines

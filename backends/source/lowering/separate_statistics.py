@@ -20,7 +20,7 @@ class SeparateStatistics(Pass):
         from its input in float32: the mean, and one over the root of the mean square around it.
 
     Why:
-        MindSpore's layer has one output. ONNX's definition of the operator takes the variance for the mean
+        A framework's layer has one output. ONNX's definition of the operator takes the variance for the mean
         of squares less the square of the mean, which is lost where the mean is large.
 
     Leaves alone:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ....ir import Graph, Operator, Parameter
 from ....passes.base import Change, Pass
 from ....passes.places import Places
-from ...source.regions import home_of
+from ..regions import home_of
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ....ir import Graph, ModuleTree
 from ....passes.base import Change, Pass
-from ...source.regions import home_of, is_leaf, move_regions
+from ..regions import home_of, is_leaf, move_regions
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import ClassVar
 from ....ir import Builder, Graph
 from ....passes.base import Change, Pass
 from ....passes.places import Places
-from ...source.operators import SIZE_TENSOR
-from ...source.sizes import is_size
+from ..operators import SIZE_TENSOR
+from ..sizes import is_size
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from ....ir import Builder, Graph, Parameter, Value
 from ....passes.base import Change, Pass
-from ...source.modules.contraction import Body, Contraction
-from ...source.operators import ARGUMENT
+from ..modules.contraction import Body, Contraction
+from ..operators import ARGUMENT
 
 
 @dataclass(frozen=True)

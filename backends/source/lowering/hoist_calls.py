@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from ....ir import Graph, ModuleTree
 from ....passes.base import Change, Pass
-from ...source.borrowed_layers import borrowed_layers
-from ...source.names import Names
-from ...source.regions import home_of, is_region
+from ..borrowed_layers import borrowed_layers
+from ..names import Names
+from ..regions import home_of, is_region
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class HoistCalls(Pass):
 
     Leaves alone:
         Regions, which move with their operator, and layers that a plain sequence is given by the class around
-        it: ``SequentialCell(self.conv, nn.ReLU())``.
+        it: ``Sequential(self.conv, nn.ReLU())``.
 
     Refuses:
         Nothing.

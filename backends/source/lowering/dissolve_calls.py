@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from ....ir import Graph
 from ....passes.base import Change, Pass
-from ...source.modules.contraction import Contraction
-from ...source.regions import add_region, is_region
+from ..modules.contraction import Contraction
+from ..regions import add_region, is_region
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ....ir import Graph, Module, ModuleTree
 from ....passes.base import Change, Pass
-from ...source.regions import home_of, is_leaf, is_region, move_regions
+from ..regions import home_of, is_leaf, is_region, move_regions
 
 
 @dataclass(frozen=True)

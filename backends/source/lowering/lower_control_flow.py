@@ -18,8 +18,8 @@ from ....ir import (
     walk_operators,
 )
 from ....passes.base import Change, Pass
-from ...source.operators import ENTRY, IF, WHILE
-from ...source.regions import add_region
+from ..operators import ENTRY, IF, WHILE
+from ..regions import add_region
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class LowerControlFlow(Pass):
     """Move nested graphs into the graph around them.
 
     What it does:
-        Makes of every If, and of every Loop that only carries state, an operator of MindSpore source. What
+        Makes of every If, and of every Loop that only carries state, an operator of Python source. What
         its nested graphs compute is then in the graph around it, in a call of a module of kind `region`,
         and what they return is among its operands. An Entry in that call is what the region is entered
         with. Nested ones included. A composite that runs a Loop is written out first.

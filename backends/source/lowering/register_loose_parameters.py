@@ -17,7 +17,7 @@ class RegisterLooseParameters(Pass):
         Registers each of them in the root, under its name with underscores for dots.
 
     Why:
-        A parameter of a Cell is an attribute of one.
+        A parameter of a module is an attribute of one.
 
     Leaves alone:
         Parameters that a module holds. Needs a root: see enclose-in-root-call.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....ir import Array, Builder, Constant, Graph, Operator, Value
 from ....passes.base import Change, Pass
-from ...source.regions import is_region
+from ..regions import is_region
 
 _SLOTS = {"Reshape": (1,), "Expand": (1,), "Slice": (1, 2)}
 """Operator -> operands that are lists of sizes."""
