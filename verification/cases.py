@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from ..ir import ModelError
+from ..ir import Graph, ModelError
 from .axes import TurnedRunner, find_axes
 from .bending import WHOLE, Bending, multiply_floats
 from .branches import branches
+from .breakpoints import Breakpoints
 from .compare import RANDOM, kind_of
 from .conditioning import Rounding
 from .coverage import Covered
 from .driving import drive, sharpen
+from .exactness import Exactness
 from .fusion import Fusion
 from .inputs import (
     KIND_OF_DRAW,
@@ -68,6 +70,9 @@ _SINGULAR = 0.05
 _MILD = ("data-like", "+3")
 """Kinds of draws that lead few functions to where they have no value."""
 
+AT_BREAKPOINTS = "at breakpoints"
+"""The case of inputs at which functions jump."""
+
 _REFUSALS = 2
 """Number of cases that the source refuses of which the reasons are noted."""
 
@@ -78,12 +83,13 @@ class Cases:
     Args:
         sides: what is run.
         seed: seed of the inputs.
+        target: the target's graph, where it has one.
 
     Attributes:
         covered: what was compared so far.
     """
 
-    def __init__(self, sides: Sides, seed: int) -> None:
+    def __init__(self, sides: Sides, seed: int, target: Graph | None = None) -> None:
         self.sides, self.graph, self.notes, self.seed = sides, sides.graph, sides.notes, seed
         self.covered = Covered()
         self._failed: tuple[str, Arrays] | None = None
@@ -94,6 +100,8 @@ class Cases:
         self._refused: list[tuple[str, str]] = []
         self._undefined = Undefined(sides.graph, sides.source)
         self._singular = Singularities(sides.graph)
+        self._breakpoints = Breakpoints(sides.graph, target)
+        self._exactness = Exactness(sides.graph, self._singular)
         self._example: Arrays | None = None
         self._drawn = False  # whether the inputs are ours
         self._noted: set[str] = set()
@@ -155,11 +163,16 @@ class Cases:
             for factor, given in self._amplify(first).items():
                 outputs += self._run_another(sizes, f"x{factor:g}", given, self._make_redraw(sizes, factor))
             special = add_nonfinite(first)
-            if self._bending.note_branches(special):
-                outputs += self._run_another(sizes, "with NaN and infinities", special)
+            branches_met, asking = self._bending.note_branches(special), self._undefined.asking
+            if branches_met or asking:
+                judged = None if branches_met else asking
+                outputs += self._run_another(sizes, "with NaN and infinities", special, judged=judged)
             equal = equalise_inputs(self.graph, first)
             if equal is not None:
                 outputs += self._run_another(sizes, "equal inputs", equal)
+        if inputs is None and self._breakpoints.any:
+            at = self._breakpoints.draw(sizes, self.seed + 1)
+            outputs += [] if at is None else self._run_another(sizes, AT_BREAKPOINTS, at)
         for other in further:
             kind, again = name, make_inputs(self.graph, other, self.seed + 1) if drawn else None
             if drawn and not varied and self._is_mixable(other) and has_indices(self.graph):
@@ -218,7 +231,8 @@ class Cases:
         """Compare one case, which both sides must run, with its modules; `known` is the source's run."""
         source = known or self.sides.source.run(inputs, calls=modules)
         target = self.sides.target.run(inputs, calls=modules)
-        rounding = self.sides.rounding(inputs, source, calls=modules)
+        kept = self._breakpoints.kept(inputs)
+        rounding = self.sides.rounding(inputs, source, calls=modules, kept=kept)
         outputs = self.sides.outputs(case, source, target, rounding)
         target, outputs = self._fusion.stop(case, inputs, (source, target), outputs, rounding, calls=modules)
         outputs = self._excuse_undefined(inputs, (source, target), rounding, outputs)
@@ -305,7 +319,8 @@ class Cases:
     def _rounding(self, inputs: Arrays, source: Run) -> Rounding:
         """Return the effect of rounding in a further case: four runs, not made once outputs differ."""
         self._measures = not self._differs
-        return self.sides.rounding(inputs, source, measured=self._measures)
+        kept = self._breakpoints.kept(inputs)
+        return self.sides.rounding(inputs, source, measured=self._measures, kept=kept)
 
     def _run_if_it_gives(self, case: str, inputs: Arrays, modules: bool) -> Run | None:
         """Return the source's run; None, with a note, if it refuses the inputs or returns only NaN."""
@@ -434,6 +449,7 @@ class Cases:
         name: str,
         inputs: Arrays,
         redrawn: Callable[[], Arrays] | None = None,
+        judged: Collection[str] | None = None,
     ) -> list[OutputRow]:
         """Compare the outputs of a further case, if the source itself runs it.
 
@@ -443,6 +459,7 @@ class Cases:
             inputs: arrays by input name.
             redrawn: draws others of the kind; a difference that is small and not there again is no fault
                 where a value is close to a jump or pole of a function, and how close rounding decides.
+            judged: names of the outputs that count; None for all.
         """
         case, inputs = self._case(sizes, name), with_meaning(self.graph, inputs)
         try:
@@ -458,7 +475,8 @@ class Cases:
             target = self.sides.target.run(inputs, calls=False)
         except ModelError as error:
             return _not_run(case, source, error)
-        return self._judge_rows(case, inputs, (source, target), self._rounding(inputs, source), redrawn)
+        rounding = self._rounding(inputs, source)
+        return self._judge_rows(case, inputs, (source, target), rounding, redrawn, judged=judged)
 
     def _judge_rows(
         self,
@@ -468,6 +486,7 @@ class Cases:
         rounding: OutputRounding,
         redrawn: Callable[[], Arrays] | None,
         alone: Arrays | None = None,
+        judged: Collection[str] | None = None,
     ) -> list[OutputRow]:
         """Return the rows of a further case; a draw that proves nothing is no fault.
 
@@ -478,12 +497,14 @@ class Cases:
             rounding: what rounding does in the source's run.
             redrawn: draws others of the kind.
             alone: the inputs of that example.
+            judged: names of the outputs that count; None for all.
         """
         source, target = runs
         rows = self.sides.outputs(case, source, target, rounding)
         void = {name for name, array in source.outputs if _is_void(array)}
         rows = [_excuse(row) if row.name in void and not row.passed else row for row in rows]
         rows = self._excuse_undefined(alone or inputs, runs, rounding, rows)
+        rows = [row for row in rows if judged is None or row.name in judged]
         failed = [row for row in rows if not row.passed]
         small = bool(failed) and all(row.max_rel < _SINGULAR for row in failed)
         near = ""
@@ -491,8 +512,11 @@ class Cases:
             near = self._singular.near(alone or inputs, {row.name for row in failed})
         if near and redrawn is not None and self._is_equal(case, redrawn()):
             why = f"off here and not on another draw of this kind: a value is close to where {near} jumps"
-            said = f"proves nothing: {why}"
-            rows = [r if r.passed else replace(r, passed=True, reason=said, unproven=why) for r in rows]
+            rows = _excuse_failed(rows, why)
+        if failed and self._breakpoints.has_drawn(inputs):
+            near = self._exactness.undecided(inputs, {row.name for row in failed})
+            if near:
+                rows = _excuse_failed(rows, f"a value is close to where {near} jumps, and rounding decides")
         return self._remember_failure(case, inputs, rows)
 
     def _is_equal(self, case: str, again: Arrays) -> bool:
@@ -540,6 +564,12 @@ def _not_run(case: str, source: Run, error: ModelError) -> list[OutputRow]:
 def _is_void(array: np.ndarray) -> bool:
     """Whether an array holds floating-point elements of which none is a number."""
     return kind_of(array) in "fc" and array.size > 0 and bool(np.isnan(array).all())
+
+
+def _excuse_failed(rows: Sequence[OutputRow], why: str) -> list[OutputRow]:
+    """Return rows of which those that failed prove nothing."""
+    said = f"proves nothing: {why}"
+    return [r if r.passed else replace(r, passed=True, reason=said, unproven=why) for r in rows]
 
 
 def _excuse(row: OutputRow) -> OutputRow:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from ..ir import numpy_dtype
-from .extents import Extent, measure_extent
+from .extents import Extent, find_filler, measure_extent
 
 MULTIPLE = 4
 """Allowed distance of a target, as a multiple of what rounding alone moves the source."""
@@ -164,15 +164,17 @@ def _compare_discrete(source: np.ndarray, target: np.ndarray, by: Yardstick) -> 
 
 def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Comparison:
     """Compare floating-point arrays; differences beyond some units are judged by rounding."""
-    extent = measure_extent(source, target)
+    extent, filler = measure_extent(source, target), None
     if extent is not None and extent.apart <= (close := _closeness(source, target, extent, by)):
-        return _judge_close(source, target, extent, close)
+        filler = find_filler(source, target, extent)
+        if filler is None:
+            return _judge_close(source, target, extent, close)
     wide = np.complex128 if kind_of(source) == "c" else np.float64
     s, t = source.astype(wide), target.astype(wide)
     shape = tuple(source.shape)
-    finite = np.isfinite(s)
+    finite, remark = np.isfinite(s), ""
     if finite.all() and np.isfinite(t).all():
-        s, t = s.reshape(-1), t.reshape(-1)
+        finite = finite if filler is None else ~filler
     else:
         for name, test in (("NaN", np.isnan), ("infinite", np.isinf)):
             wrong = int(np.count_nonzero(test(s) != test(t)))
@@ -180,7 +182,11 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
                 return _make_failure(shape, f"{wrong} of {s.size} elements are {name} on one side only")
         if bool(np.any(np.isinf(s) & (s != t))):
             return _make_failure(shape, "infinite elements of opposite sign")
-        s, t = s[finite], t[finite]
+        if (void := int(np.count_nonzero(np.isnan(s)))) and void < s.size:
+            remark = f"{void} of {s.size} elements are NaN on both sides"
+        filler = find_filler(source, target)
+        finite = finite if filler is None else finite & ~filler
+    s, t = s[finite], t[finite]
     off = np.abs(s - t)
     max_abs, scale = float(off.max(initial=0.0)), float(np.abs(s).max(initial=0.0))
     close = _closeness(source, target, Extent(max_abs, -scale, scale), by)
@@ -193,6 +199,8 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
             allowed = relative * max(scale, 1e-6)
             found = Comparison(shape, max_abs, _ratio(max_abs, scale), allowed, max_abs <= allowed)
             found = found if found.passed else replace(found, reason=f"{max_abs:.3g} apart")
+    if remark and found.passed and not found.reason:
+        found = replace(found, reason=remark)
     return _conclude(found, source, target, partial(_explain, source, s, found)) if found.passed else found
 
 

@@ -46,6 +46,7 @@ class Rounding:
         coarsest_in: likewise a call of it.
         note: takes what a reader of the report should know.
         measured: whether the source may run again to measure how far it moves.
+        kept: numbers of inputs that are exact, and stay as they are.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class Rounding:
         coarsest_in: Callable[[str], str] | None = None,
         note: Callable[[str], None] | None = None,
         measured: bool = True,
+        kept: Sequence[float] = (),
     ) -> None:
         self._runner, self._run, self._inputs, self._coarsest = runner, run, inputs, coarsest
+        self._kept = kept
         self._types: Types = types
         self._again = again or (lambda inputs, calls: runner.run(inputs, calls=calls))
         self._exact, self._exact_runner = exact, exact_runner
@@ -170,7 +173,7 @@ class Rounding:
         moved = _Moved([a.copy() for a in self._equal])
         for change in make_changes(ulps):
             with self._runner.altered(change):
-                inputs = change_inputs(self._inputs, change, self._coarsest)
+                inputs = change_inputs(self._inputs, change, self._coarsest, self._kept)
                 run = self._again(inputs, bool(self._run.calls))
             for most, a, (_, b) in zip(moved.outputs, arrays, run.outputs, strict=True):
                 np.maximum(most, measure_moves(a, b), out=most)
@@ -189,7 +192,8 @@ class Rounding:
             moved = [np.zeros(a.shape) for a in arrays]
             for change in make_changes(ulps):
                 with self._runner.altered(change, call):
-                    found = self._runner.run_module(call, [change(a, coarsest) for a in record.inputs])
+                    given = [_change_input(a, change, coarsest, self._kept) for a in record.inputs]
+                    found = self._runner.run_module(call, given)
                 for most, a, b in zip(moved, arrays, found, strict=True):
                     np.maximum(most, measure_moves(a, b), out=most)
         except (ModelError, KeyError, ValueError):
@@ -270,10 +274,22 @@ def make_changes(ulps: int) -> list[Change]:
 
 
 def change_inputs(
-    inputs: Mapping[str, np.ndarray], change: Change, coarsest: str = "float64"
+    inputs: Mapping[str, np.ndarray],
+    change: Change,
+    coarsest: str = "float64",
+    kept: Sequence[float] = (),
 ) -> dict[str, np.ndarray]:
-    """Return inputs changed by units of the coarsest type that the model computes in."""
-    return {name: change(array, coarsest) for name, array in inputs.items()}
+    """Return inputs, but for kept numbers, changed by units of the coarsest type of the model."""
+    return {name: _change_input(array, change, coarsest, kept) for name, array in inputs.items()}
+
+
+def _change_input(array: np.ndarray, change: Change, coarsest: str, kept: Sequence[float]) -> np.ndarray:
+    changed = change(array, coarsest)
+    if changed is array or not len(kept) or kind_of(array) != "f":
+        return changed
+    with np.errstate(over="ignore"):
+        numbers = np.asarray(kept).astype(array.dtype).astype(np.float64)
+    return np.where(np.isin(array.astype(np.float64), numbers), array, changed)
 
 
 def measure_moves(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -10,6 +10,10 @@ _AT_ONCE = 2**14
 """Number of elements at a time: in float64 they take 128 KB, which a core's own cache holds."""
 
 
+_FILLED = 1e3
+"""Least size of a number that fills places, as masks do, and how many times larger than the others it is."""
+
+
 class Extent(NamedTuple):
     """Where two arrays of finite numbers lie.
 
@@ -50,3 +54,31 @@ def measure_extent(source: np.ndarray, target: np.ndarray) -> Extent | None:
             return None
         apart, low, high = max(apart, most), min(low, float(a.min())), max(high, float(a.max()))
     return Extent(apart, low, high)
+
+
+def find_filler(source: np.ndarray, target: np.ndarray, extent: Extent | None = None) -> np.ndarray | None:
+    """Return where both arrays hold one number that fills places, far larger than all others; None without.
+
+    Masks write -1e9 and the least float: measured by it, whatever else an array holds would be equal.
+
+    Args:
+        source: an array of floats, of the target's shape.
+        target: the other.
+        extent: where they lie, which tells for most that nothing fills them.
+    """
+    if (
+        source.size < 3
+        or source.dtype.kind == "c"
+        or (extent is not None and (extent.scale < _FILLED or not extent.apart))
+    ):
+        return None
+    sizes = np.abs(source.astype(np.float64))
+    sizes[~np.isfinite(sizes)] = 0.0
+    largest = float(sizes.max())
+    if largest < _FILLED:
+        return None
+    found = sizes == largest
+    count = int(np.count_nonzero(found))
+    if count < 2 or count == source.size or not bool((source[found] == target[found]).all()):
+        return None
+    return found if float(sizes[~found].max()) * _FILLED <= largest else None

@@ -145,15 +145,16 @@ def make_inputs(
 
 def is_varied(graph: Graph) -> bool:
     """Whether some input differs between the kinds of draws: real numbers that do not select anything."""
-    return any("float" in node.type.dtype and not _is_index(graph, node) for node in graph.input_nodes())
+    return any("float" in node.type.dtype and not is_index(graph, node) for node in graph.input_nodes())
 
 
 def has_indices(graph: Graph) -> bool:
     """Whether some input selects from a table, as word indices do."""
-    return any(_is_index(graph, node) for node in graph.input_nodes())
+    return any(is_index(graph, node) for node in graph.input_nodes())
 
 
-def _is_index(graph: Graph, node: Input) -> bool:
+def is_index(graph: Graph, node: Input) -> bool:
+    """Whether an input selects from a table."""
     return next(_table_rows(graph, Value(node.key)), None) is not None
 
 
@@ -211,8 +212,12 @@ def _array(
         return drawn_within(random, bounds, shape, dtype)
     rows = min(_table_rows(graph, Value(node.key)), default=None)
     if rows is not None:
-        drawn = (*shape[:1], *[1] * len(shape[1:])) if draw == REPEATED else shape
-        return np.broadcast_to(random.integers(0, max(rows, 1), drawn), shape).astype(dtype)
+        drawn = random.integers(
+            0, max(rows, 1), (*shape[:1], *[1] * len(shape[1:])) if draw == REPEATED else shape
+        )
+        if draw and drawn.size > 1:  # the first and the last row may be others: padding, unknown words
+            drawn.reshape(-1)[[0, -1]] = 0, max(rows, 1) - 1
+        return np.broadcast_to(drawn, shape).astype(dtype)
     if node.type.dtype.startswith("complex"):
         return (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype)
     example = graph.origin.inputs.get(node.name)

@@ -87,6 +87,7 @@ class Sides:
         calls: bool = False,
         recorded: bool = False,
         measured: bool = True,
+        kept: Sequence[float] = (),
     ) -> Rounding:
         """Return the effect of rounding in a run of the source.
 
@@ -96,6 +97,7 @@ class Sides:
             calls: whether it recorded modules.
             recorded: whether what it gave is compared with arrays from elsewhere, whose types mean nothing.
             measured: whether the source may run again to measure it; else the float64 result alone tells.
+            kept: numbers of the inputs that are exact.
         """
         return Rounding(
             self.source,
@@ -110,6 +112,7 @@ class Sides:
             coarsest_in=self._coarsest_in,
             note=self._note,
             measured=measured,
+            kept=kept,
         )
 
     def units_alone(self) -> UnitsAlone:

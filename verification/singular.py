@@ -11,18 +11,17 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 
 from ..ir import Builder, Graph, Operator, RegraftError, Value
+from ..ir.analysis.jumps import COMPARISONS
 from .probes import Probe
 from .proof import upstream
 
-_COMPARISONS = frozenset(["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
-
-_JUMPS = _COMPARISONS | {"Cast", "Ceil", "Floor", "Mod", "Round", "Sign"}
+_JUMPS = COMPARISONS | {"Cast", "Ceil", "Floor", "Mod", "Round", "Sign"}
 """ONNX operators whose results jump."""
 
-_POLES = frozenset(["Acos", "Acosh", "Asin", "Atanh", "Div", "Log", "Reciprocal", "Sqrt", "Tan"])
+POLES = frozenset(["Acos", "Acosh", "Asin", "Atanh", "Div", "Log", "Reciprocal", "Sqrt", "Tan"])
 """Those whose slope has no bound."""
 
-_NEAR_JUMP = 1e-4
+NEAR_JUMP = 1e-4
 """Distance from a jump, relative to the largest value, that rounding may cross: some 800 units."""
 
 _NEAR_POLE = 1e-2
@@ -41,15 +40,19 @@ class Singularities:
         self._nodes = {n.key: n for n in graph.operators() if not n.domain and _takes_floats(graph, n)}
         self._probe = Probe(graph, self._distances)
 
-    def near(self, inputs: Mapping[str, np.ndarray], outputs: Collection[str]) -> str:
+    def near(
+        self, inputs: Mapping[str, np.ndarray], outputs: Collection[str], but: Collection[int] = ()
+    ) -> str:
         """Describe an operator before some outputs whose operand comes close; empty if there is none.
 
         Args:
             inputs: arrays by input name.
             outputs: names of the outputs.
+            but: keys of operators that are not looked at.
         """
         values = [value for name, value in self._graph.outputs if name in outputs]
         before = {key for value in values for key in upstream(self._graph, value, set())} & set(self._nodes)
+        before -= set(but)
         if not before:
             return ""
         try:
@@ -57,7 +60,7 @@ class Singularities:
         except RegraftError:  # the graph may not run by itself: then nothing shows that there is one
             return ""
         for (key, node), distance in zip(self._nodes.items(), found, strict=True):
-            if key in before and distance <= (_NEAR_JUMP if node.op_type in _JUMPS else _NEAR_POLE):
+            if key in before and distance <= (NEAR_JUMP if node.op_type in _JUMPS else _NEAR_POLE):
                 return self._graph.describe(key)
         return ""
 
@@ -67,7 +70,7 @@ class Singularities:
 
 
 def _takes_floats(graph: Graph, node: Operator) -> bool:
-    if node.op_type not in _JUMPS | _POLES:
+    if node.op_type not in _JUMPS | POLES:
         return False
     if node.op_type == "Cast" and (
         not node.types
@@ -84,7 +87,7 @@ def _distance(b: Builder, graph: Graph, node: Operator) -> Value:
     """Return how close an operand comes to a jump or pole, relative to the largest value."""
     operands = [b.op("Cast", v, to=1) for v in graph.operands(node.key) if v is not None]
     value = operands[-1] if node.op_type == "Div" else operands[0]
-    if node.op_type in _COMPARISONS:
+    if node.op_type in COMPARISONS:
         off = b.op("Sub", value, operands[1])
     elif node.op_type in ("Cast", "Ceil", "Floor"):
         off = b.op("Sub", value, b.op("Round", value))

@@ -48,7 +48,7 @@ def find_ties(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[Tie]:
         graph: the source's graph; it is not changed.
         inputs: arrays by input name.
     """
-    chosen = [node for node in graph.operators() if _chooses(graph, node)]
+    chosen = [node for node in graph.operators() if chooses(graph, node)]
     if not chosen:
         return []
     operands = [graph.operands(node.key) for node in chosen]
@@ -68,7 +68,7 @@ def find_ties(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[Tie]:
     return found
 
 
-def _chooses(graph: Graph, node: Operator) -> bool:
+def chooses(graph: Graph, node: Operator) -> bool:
     """Whether an operator gives places of values, which something reads."""
     if node.qualified_name in ("ArgMax", "ArgMin"):
         return True

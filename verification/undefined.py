@@ -41,12 +41,19 @@ class Undefined:
     Args:
         graph: the source's graph; it is not changed.
         runner: the source's runner.
+
+    Attributes:
+        asking: the outputs behind operators that tell NaN or infinities from other numbers.
     """
 
     def __init__(self, graph: Graph, runner: Runner) -> None:
         self._graph, self._runner = graph, runner
         self._nodes = {node.key: node for node in graph.operators() if _is_open(graph, node)}
         self._probe = Probe(graph, self._flags)
+        asked = {node.key for node in graph.operators() if _asks(graph, node)}
+        self.asking = {
+            n for n, v in graph.outputs if asked and not asked.isdisjoint(upstream(graph, v, set()))
+        }
 
     def entering(self, inputs: Mapping[str, np.ndarray]) -> dict[str, str]:
         """Return output -> operators before it that NaN enters, in words; without outputs that have none.
@@ -80,6 +87,15 @@ class Undefined:
     def _flags(self, b: Builder) -> Iterator[tuple[str, Value]]:
         for key, node in self._nodes.items():
             yield f"entered {key}", _flag(b, b.graph, node)
+
+
+def _asks(graph: Graph, node: Operator) -> bool:
+    """Whether an operator tells NaN or infinities from other numbers."""
+    if node.qualified_name != "Equal":
+        return node.qualified_name in ("IsInf", "IsNaN")
+    a, b = graph.operands(node.key)
+    numbers = [graph.constant_value(v) for v in (a, b)]
+    return a == b or any(n is not None and kind_of(n) == "f" and bool(np.isinf(n).any()) for n in numbers)
 
 
 def _is_open(graph: Graph, node: Operator) -> bool:

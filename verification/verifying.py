@@ -198,7 +198,7 @@ def verify(
                 equal = paired is None or not paired.nets.differing
                 scripts = comparison.report(agree=step.passed, equal_weights=equal)
                 sides.notes += scripts.notes
-        cases = Cases(sides, seed)
+        cases = Cases(sides, seed, target if isinstance(target, Graph) else None)
         outputs, rows, culprit = cases.rows(inputs, modules)
         if paired is not None:
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))

@@ -104,7 +104,7 @@ _BY_OPERANDS: dict[str, _Points] = {
 
 def find_bends(graph: Graph) -> list[Bend]:
     """Return the bends that depend on the values of a graph's inputs; nested graphs are not entered."""
-    decided = _find_input_dependent(graph)
+    decided = find_input_dependent(graph)
     return [
         bend
         for node in graph.operators()
@@ -118,7 +118,7 @@ def _bends_of(graph: Graph, node: Operator) -> Iterator[Bend]:
     return _at(graph, node, *node.traits.bends) if found is None else found(graph, node)
 
 
-def _find_input_dependent(graph: Graph) -> set[int]:
+def find_input_dependent(graph: Graph) -> set[int]:
     """Return the keys of the nodes that depend on the values of inputs, not only on their shapes."""
     found: set[int] = set()
     for node in graph.nodes():

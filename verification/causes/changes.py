@@ -262,6 +262,7 @@ def _operators(record: Record, hints: Hints) -> Iterator[Change]:
             if not _same(index, record.args[1]):
                 mine, theirs = f"[{_subscript(index)}]", f"[{_subscript(record.args[1])}]"
                 yield Change((record.args[0], index), {}, record.function, "index", mine, theirs, mine)
+    own = sign in hints.signs
     for signs in _SIGNS:
         if sign in signs:
             for other in sorted(signs, key=lambda s: s not in hints.signs):
@@ -274,7 +275,7 @@ def _operators(record: Record, hints: Hints) -> Iterator[Change]:
                         f"`{other}`",
                         f"`{sign}`",
                         f"`{other}` in place of `{sign}`",
-                        1 if other in hints.signs else 3,
+                        int(own) if other in hints.signs else 3,
                     )
 
 
