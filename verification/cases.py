@@ -13,12 +13,10 @@ from ..ir import Graph, ModelError
 from .axes import TurnedRunner, find_axes
 from .bending import WHOLE, Bending, multiply_floats
 from .branches import branches
-from .breakpoints import Breakpoints
 from .compare import RANDOM, kind_of
 from .conditioning import Rounding
 from .coverage import Covered
 from .driving import drive, sharpen
-from .exactness import Exactness
 from .fusion import Fusion
 from .inputs import (
     KIND_OF_DRAW,
@@ -37,6 +35,9 @@ from .inputs import (
     other_sizes,
     resize_inputs,
 )
+from .jumps.breakpoints import Breakpoints
+from .jumps.exactness import Exactness
+from .jumps.singular import Singularities
 from .meaning import notes_of, with_meaning
 from .mixing import KINDS as MIXED
 from .mixing import ExampleRounding, example_of, mixed_inputs
@@ -45,7 +46,6 @@ from .report import ModuleRow, OutputRow
 from .runners.runs import Fusing, Run
 from .sensitivity.measuring import Measuring
 from .sides import OutputRounding, Sides
-from .singular import Singularities
 from .ties import find_ties
 from .undefined import Undefined, excuse_undefined
 

@@ -182,8 +182,9 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
                 return _make_failure(shape, f"{wrong} of {s.size} elements are {name} on one side only")
         if bool(np.any(np.isinf(s) & (s != t))):
             return _make_failure(shape, "infinite elements of opposite sign")
-        if (void := int(np.count_nonzero(np.isnan(s)))) and void < s.size:
-            remark = f"{void} of {s.size} elements are NaN on both sides"
+        count, size = int(np.count_nonzero(np.isnan(s))), s.size
+        if 0 < count < size:
+            remark = f"{count} of {size} elements are NaN on both sides"
         filler = find_filler(source, target)
         finite = finite if filler is None else finite & ~filler
     s, t = s[finite], t[finite]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 import regraft
 from regraft.ir.analysis.jumps import points_of_inputs
 from regraft.verification import verify
-from regraft.verification.breakpoints import Breakpoints
+from regraft.verification.jumps.breakpoints import Breakpoints
 from regraft.verification.report import Report
 
 EDGES = tensor([-0.5, 0.3, 1.0])

@@ -6,7 +6,7 @@ import pytest
 from regraft.ir import Builder, Graph, TensorType
 from regraft.verification import verify
 from regraft.verification.inputs import make_inputs
-from regraft.verification.singular import Singularities
+from regraft.verification.jumps.singular import Singularities
 
 WIDTH = 40
 

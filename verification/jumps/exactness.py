@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ..ir import Constant, Graph, Input, Operator, Parameter, Value, numpy_dtype
-from ..ir.analysis.evaluation import evaluate_all
-from ..ir.analysis.jumps import Jump, find_jumps
-from .compare import kind_of
-from .proof import upstream
+from ...ir import Constant, Graph, Input, Operator, Parameter, Value, numpy_dtype
+from ...ir.analysis.evaluation import evaluate_all
+from ...ir.analysis.jumps import Jump, find_jumps
+from ..compare import kind_of
+from ..proof import upstream
+from ..ties import chooses
 from .singular import NEAR_JUMP, POLES, Singularities
-from .ties import chooses
 
 _NAMES = """
 Abs Add And Cast CastLike Ceil Clip Compress ConstantOfShape CumSum Div Equal Floor Greater GreaterOrEqual

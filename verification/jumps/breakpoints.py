@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..ir import Graph, Input, Operator, Value
-from ..ir.analysis.jumps import find_jumps, points_of_inputs
-from .compare import kind_of
-from .inputs import is_index, make_inputs
-from .meaning import with_meaning
+from ...ir import Graph, Input, Operator, Value
+from ...ir.analysis.jumps import find_jumps, points_of_inputs
+from ..compare import kind_of
+from ..inputs import is_index, make_inputs
+from ..meaning import with_meaning
 
 _GRID = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 0.25, 0.75, 4.0, 0.125, 8.0)
 _USUAL = tuple(sorted({sign * number for number in _GRID for sign in (1.0, -1.0)}))

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
-from ..ir import Builder, Graph, Operator, RegraftError, Value
-from ..ir.analysis.jumps import COMPARISONS
-from .probes import Probe
-from .proof import upstream
+from ...ir import Builder, Graph, Operator, RegraftError, Value
+from ...ir.analysis.jumps import COMPARISONS
+from ..probes import Probe
+from ..proof import upstream
 
 _JUMPS = COMPARISONS | {"Cast", "Ceil", "Floor", "Mod", "Round", "Sign"}
 """ONNX operators whose results jump."""
