@@ -299,6 +299,7 @@ def write_renames(
     joins: Sequence[dict[str, object]] = (),
     packed: Mapping[str, Sequence[str]] | None = None,
     target_packed: Mapping[str, Sequence[str]] | None = None,
+    inputs: Sequence[Sequence[int]] = (),
 ) -> None:
     """Write ``renames.json``.
 
@@ -313,6 +314,7 @@ def write_renames(
         packed: name of a vector in the source's checkpoints -> the names, among the rows' sources, of what it
             holds, in order.
         target_packed: likewise of the target.
+        inputs: the shapes of the inputs, of a target that was written for these alone and does not say so.
     """
     document: dict[str, object] = {
         "format": "regraft-renames",
@@ -330,6 +332,8 @@ def write_renames(
             document[name] = list(found)
     if any(vectors.values()):
         document["packed"] = vectors
+    if inputs:
+        document["inputs"] = [list(shape) for shape in inputs]
     entries = [f" {json.dumps(name)}: {_text(value)}" for name, value in document.items()]
     path.write_text("{\n" + ",\n".join(entries) + "\n}\n", encoding="utf-8")
 
@@ -368,6 +372,14 @@ def _document(row: Rename) -> dict[str, object]:
     if row.norms:
         found["norms"] = [{name: getattr(norm, name) for name in _OF_NORM} for norm in row.norms]
     return found
+
+
+def fixed_shapes(graph: Graph) -> list[list[int]]:
+    """Return the shapes of a graph's inputs; none where one has an open axis."""
+    shapes = [node.type.shape for node in graph.input_nodes()]
+    found = [[dim for dim in shape or () if isinstance(dim, int)] for shape in shapes]
+    open_ = any(shape is None or len(sizes) < len(shape) for shape, sizes in zip(shapes, found, strict=True))
+    return [] if open_ else found
 
 
 def read_renames(path: Path) -> dict[str, object]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
+from ..backends.renames import read_renames
 from ..ir import Graph
 from .inputs import bindings, make_inputs, resize_inputs
+from .report import OutputRow
 from .runners.onnx_runner import OnnxRunner
+from .runners.registry import renames_of_output
 from .runners.runs import Runner
 from .runners.select_runner import Target
 
@@ -38,7 +42,19 @@ def _input_dims(target: Target, runner: Runner) -> Sequence[Sequence[object]]:
         if isinstance(model, (str, Path)) or type(model).__name__ == _PROGRAM:
             return [node.type.shape or () for node in target.input_nodes()]
         return []
-    return [runner.dims(name) for name in runner.inputs] if isinstance(runner, OnnxRunner) else []
+    if isinstance(runner, OnnxRunner):
+        return [runner.dims(name) for name in runner.inputs]
+    return _stated_beside(target)
+
+
+def _stated_beside(target: object) -> Sequence[Sequence[object]]:
+    """Return the shapes for which a folder was written; none where it was for any."""
+    if not isinstance(target, (str, Path)) or not (path := renames_of_output(Path(target))).is_file():
+        return []
+    stated = read_renames(path).get("inputs")
+    if not isinstance(stated, list):
+        return []
+    return [shape if isinstance(shape, list) else [] for shape in cast("list[object]", stated)]
 
 
 def at_sizes(source: Graph, fixed: dict[str, int]) -> Graph:
@@ -50,3 +66,12 @@ def at_sizes(source: Graph, fixed: dict[str, int]) -> Graph:
     given = source.origin.inputs
     new.origin.inputs = resize_inputs(source, given, sizes) if given else make_inputs(source, sizes)
     return new
+
+
+def refuse_fixed_sizes(source: Graph, fixed: Mapping[str, int]) -> list[OutputRow]:
+    """Return failing rows of a target that was written from a source with fewer fixed sizes; none else."""
+    if not fixed:
+        return []
+    sizes, nan = ", ".join(f"{name}={size}" for name, size in sorted(fixed.items())), float("nan")
+    reason = f"the target has only {sizes}, which is open in the source"
+    return [OutputRow(name, sizes, (), nan, nan, 0.0, False, reason) for name, _ in source.outputs]

@@ -113,11 +113,12 @@ def verify_written(
             recipes=recipes,
             pieces=pieces,
             behind=behind,
+            written=True,
         )
     if behind is not None:
         behind.finish()
     report = verify(graph, restrict(rewritten, [n.name for n in graph.input_nodes()]), oracle=oracle)
-    return verify(rewritten, written, renames=renames) if report.passed else report
+    return verify(rewritten, written, renames=renames, written=True) if report.passed else report
 
 
 def _ended_alike(graph: Graph, rewritten: Graph) -> Graph:

@@ -17,7 +17,7 @@ from .cases import Cases
 from .compare import RANDOM
 from .drawn_values import NOTE as DRAWN
 from .drawn_values import draw_values
-from .fixed_sizes import at_sizes, find_fixed_sizes
+from .fixed_sizes import at_sizes, find_fixed_sizes, refuse_fixed_sizes
 from .identity import NOTE as ONE_MODEL
 from .identity import are_one, excuse_random
 from .inputs import bindings, make_inputs, resize_inputs
@@ -79,6 +79,7 @@ def verify(
     recipes: Recipes | None = None,
     pieces: bool | None = None,
     behind: WritingBehind | None = None,
+    written: bool = False,
 ) -> Report:
     """Run source and target on the same inputs and compare outputs, module boundaries and modules alone.
 
@@ -110,6 +111,8 @@ def verify(
         pieces: whether both sides run in pieces, see `verify_in_pieces`; None where the weights are more than
             half of the memory and the sides can.
         behind: what is still to be written of the target's files.
+        written: whether the target was written from this very source, so that a size which is open there
+            must be in the target.
 
     Raises:
         ModelError: when one side cannot be run or trained on the first inputs at all (E702); with `own`, when
@@ -200,6 +203,7 @@ def verify(
                 sides.notes += scripts.notes
         cases = Cases(sides, seed, target if isinstance(target, Graph) else None)
         outputs, rows, culprit = cases.rows(inputs, modules)
+        outputs += refuse_fixed_sizes(source, fixed) if written else []
         if paired is not None:
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))
         if paired is not None and isinstance(target, Graph) and not all(row.passed for row in outputs):

@@ -14,7 +14,7 @@ from ...passes.base import Pass
 from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lower
-from ..renames import added_rows, dropped_rows, rename_rows, write_renames
+from ..renames import added_rows, dropped_rows, fixed_shapes, rename_rows, write_renames
 from ..shards import INDEX, Shard, earlier_files, file_names, parse_size, split
 from ..source.places import Program
 from ..source.program import make_program
@@ -119,6 +119,7 @@ def write(
             target="mindspore",
             modules=program.renamed_modules,
             packed=graph.origin.packed,
+            inputs=fixed_shapes(graph),
         )
     return [folder / name for name in names]
 

@@ -1,5 +1,6 @@
 """A target whose sizes are fixed is compared at those, with a note; one that fails at others is wrong."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import regraft
+from regraft.verification.verify_written import verify_written
 
 IMAGES = np.random.default_rng(0).standard_normal((2, 3, 6, 6)).astype(np.float32)
 NOTE = "only with N=2: the target has no other size"
@@ -103,3 +105,38 @@ def test_a_batch_that_only_an_inner_operator_fixes_is_a_fault(tmp_path: Path) ->
     report = regraft.verify(regraft.load(net, ("2x3x6x6",)), path)
     assert report.verdict == "different"
     assert NOTE not in report.notes
+
+
+class Rows(nn.Module):
+    """A net whose batch stands in its code once it was exported for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 5)
+
+    def forward(self, x):
+        return self.fc(x).reshape(x.shape[0] * 5)
+
+
+def test_a_folder_that_was_written_for_one_batch_says_so(tmp_path: Path) -> None:
+    net = Rows().eval()
+    graph = regraft.load(net, ("2x6",), dynamic_batch=False)
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net", to="mindspore")
+    assert json.loads((tmp_path / "net" / "renames.json").read_text())["inputs"] == [[2, 6]]
+    report = regraft.verify(regraft.load(net, ("3x6",)), tmp_path / "net")
+    assert report.passed, report.render()
+    assert NOTE in report.notes
+    regraft.save(regraft.rewrite(regraft.load(net, ("2x6",))).graph, tmp_path / "open", to="mindspore")
+    assert "inputs" not in json.loads((tmp_path / "open" / "renames.json").read_text())
+
+
+def test_a_batch_that_is_fixed_only_in_what_was_written_is_a_fault(tmp_path: Path) -> None:
+    net, path = onnx_of_torch(tmp_path)
+    fixed = regraft.load(net, ("2x3x6x6",), dynamic_batch=False)
+    assert verify_written(fixed, fixed, [path], path, "onnx").passed
+    graph = regraft.load(net, ("2x3x6x6",))
+    report = verify_written(graph, graph, [path], path, "onnx")
+    assert not report.passed
+    assert {row.reason for row in report.outputs if not row.passed} == {
+        "the target has only N=2, which is open in the source"
+    }
