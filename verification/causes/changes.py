@@ -13,7 +13,7 @@ import numpy as np
 from ...frontends.function_arguments import AXES, CHOICES, KIN, STEERING
 from .calls import EMPTY, Given, given_to, has_tensor, rooms
 from .instrumenting import OPERATORS
-from .tape import Record, Ref, Tape, leaves
+from .tape import Derived, Record, Ref, Tape, leaves
 
 _SIGNS = (("+", "-", "*", "/", "//", "%", "**"), ("<", "<=", ">", ">=", "==", "!="), ("&", "|", "^"))
 _MOST_TURNED = 4
@@ -33,6 +33,7 @@ class Change:
         write: what to write.
         rank: the smaller, the likelier that a person wrote it so.
         layer: whether it is an argument of a layer's constructor.
+        elsewhere: what else changes with it: other calls, each with its arguments and function.
     """
 
     args: tuple[Any, ...]
@@ -44,6 +45,7 @@ class Change:
     write: str
     rank: int = 0
     layer: bool = False
+    elsewhere: tuple[tuple[int, tuple[Any, ...], dict[str, Any], Any], ...] = ()
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class Hints:
     Attributes:
         values: name of an argument -> its values in the source.
         numbers: numbers in the source's calls, and what people make of them.
+        literals: those that are written there.
         signs: operators in the source.
         names: functions in the source.
         indices: what is taken out of tensors in the source.
@@ -60,6 +63,7 @@ class Hints:
 
     values: dict[str, list[Any]] = field(default_factory=dict)
     numbers: list[float] = field(default_factory=list)
+    literals: set[float] = field(default_factory=set)
     signs: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     indices: list[Any] = field(default_factory=list)
@@ -94,6 +98,7 @@ def hints_of(tape: Tape, records: Sequence[int]) -> Hints:
         for leaf in scalars:
             if isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
                 hints.numbers.append(leaf)
+                hints.literals.add(leaf)
         for ref in record.refs():
             hints.numbers += [n for n in tape.value(ref).shape[-3:] if n > 1]
     made: dict[float, None] = dict.fromkeys(hints.numbers)
@@ -256,7 +261,16 @@ def _operators(record: Record, hints: Hints) -> Iterator[Change]:
                 if number != operand:
                     args = (*record.args[:at], number, *record.args[at + 1 :])
                     shown = f"{literal(number)} in place of {literal(operand)}"
-                    yield Change(args, {}, record.function, f"operand of `{sign}`", number, operand, shown, 1)
+                    yield Change(
+                        args,
+                        {},
+                        record.function,
+                        f"operand of `{sign}`",
+                        number,
+                        operand,
+                        shown,
+                        1 if number in hints.literals else 3,
+                    )
     if sign == "[]":
         for index in hints.indices:
             if not _same(index, record.args[1]):
@@ -316,7 +330,7 @@ def _orders(tape: Tape, record: Record) -> Iterator[Change]:
             array, text = tape.value(item), record.site.operand(at)
             for order in permutations(range(array.ndim)) if 1 < array.ndim <= _MOST_TURNED else ():
                 if order != tuple(range(array.ndim)):
-                    turned = tape.host.tensor(np.ascontiguousarray(array.transpose(order)))
+                    turned = Derived(item, lambda a, o=order: np.ascontiguousarray(a.transpose(o)))
                     args = (*flat[:at], turned, *flat[at + 1 :])
                     shown = f"{text}.permute({', '.join(map(str, order))})"
                     yield Change(

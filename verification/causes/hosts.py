@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -55,6 +55,10 @@ class Host(Protocol):
 
     def remade(self, module: Any, arguments: dict[str, Any]) -> Any:
         """A layer with other arguments and the same weights; None where the weights do not fit."""
+        ...
+
+    def aborts(self, function: Any, arguments: Iterable[Any]) -> bool:
+        """Whether a call would end the process, and not raise an exception."""
         ...
 
 
@@ -134,6 +138,11 @@ class TorchHost:
             new.data = old.detach().clone()
         return made.eval()
 
+    def aborts(self, function: Any, arguments: Iterable[Any]) -> bool:
+        """See `Host`."""
+        del function, arguments
+        return False
+
 
 class MindSporeHost:
     """MindSpore, in PyNative mode."""
@@ -202,6 +211,18 @@ class MindSporeHost:
         for old, new in zip(mine, theirs, strict=True):
             new.set_data(old)
         return made.set_train(False)
+
+    def aborts(self, function: Any, arguments: Iterable[Any]) -> bool:
+        """See `Host`."""
+        name = getattr(function, "__name__", type(function).__name__)
+        if name not in _ABORTING:
+            return False
+        first = next((self.array(leaf) for leaf in arguments if self.is_tensor(leaf)), None)
+        return first is not None and first.size > 0 and not bool(((first >= 0) & (first <= 1)).all())
+
+
+_ABORTING = frozenset({"binary_cross_entropy", "BinaryCrossEntropy", "BCELoss"})
+"""Functions of MindSpore whose kernel throws in a worker thread where it is given no probabilities."""
 
 
 def host_of(framework: str) -> Host | None:

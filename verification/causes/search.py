@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .calls import given_to
 from .changes import Change, Hints, changes_of, hints_of
+from .repairs import Draw, Repair, Repairing, Values, replayed, written
 from .tape import Record, Ref, Tape, behind
 from .values import SAME, SHAPED, TURNED, Pool, is_plain, relation
+
+_APART = 1e-3
+"""Share of the largest value from which a difference is no rounding, nor what is left of it."""
 
 _TOLERANCES = (1e-5, 1e-6, 1e-4)
 """Shares of the largest value up to which values count as equal; tried in turn."""
 
 _MOST_CAUSES = 6
+_MOST_REJECTED = 12
 _WRITTEN_OUT = 16
 """Calls behind the first that differs in which its cause may lie, where a function is written out."""
 
@@ -32,6 +37,7 @@ class Found:
         kind: "argument", "operator", "other function", "missing" or "extra".
         behind: of a call that is missing at the end: the target's last one.
         arrays: the values that enter `other`.
+        whole: whether it alone makes all outputs right.
     """
 
     record: Record | None
@@ -40,33 +46,80 @@ class Found:
     kind: str
     behind: Record | None = None
     arrays: dict[Ref, np.ndarray] = field(default_factory=dict)
+    whole: bool = False
+
+    def at(self, target: Tape) -> int:
+        """The place of its record among the target's; -1 where it has none."""
+        return next((at for at, record in enumerate(target.records) if record is self.record), -1)
 
 
-def find_causes(source: Tape, target: Tape, end: float) -> list[Found]:
+def find_causes(draws: Sequence[Draw], end: float) -> list[Found]:
     """Return what makes the outputs of two runs differ, the first first.
 
     Args:
-        source: calls of the source's run.
-        target: of the target's, on the same inputs, with the same weights; it is changed as calls are mended.
-        end: when to stop, by the monotonic clock.
+        draws: calls of both sides on the same inputs, with the same weights; the target's are changed as
+            calls are mended. What is found on the first draw has to hold on the others.
+        end: when to stop, by the clock of the process, which other work on the machine does not move.
     """
     out: list[Found] = []
-    while len(out) < _MOST_CAUSES:
-        found = None
-        for tolerance in _TOLERANCES:
-            search = _Search(source, target, tolerance, end)
-            if search.wrong:
-                found = search.first()
-                break
+    source, target = draws[0]
+    rejected: set[tuple[int, str]] = set()
+    while len(out) < _MOST_CAUSES and len(rejected) < _MOST_REJECTED:
+        tolerance = next((t for t in _TOLERANCES if draws[0].wrong_outputs(t)), None)
+        if tolerance is None:
+            break
+        search = _Search(source, target, tolerance, end, rejected)
+        repair = search.whole(draws)
+        if repair is not None:
+            record = target.records[repair.at]
+            last = Found(record, repair.other, repair.change, repair.kind, whole=True)
+            return [*out, _entered(last, source)]
+        found = search.first()
         if found is None:
             break
-        other = found[0].other
-        entering = {} if other is None else {ref: source.value(ref) for ref in other.refs()}
-        out.append(replace(found[0], arrays=entering))
+        again = [found[1]]
+        change, at = found[0].change, found[0].at(target)
+        if change is not None and found[1]:
+            confirmed = _confirmed(draws[1:], search, at, change, found[1])
+            if confirmed is None:
+                rejected.add((at, change.write))
+                continue
+            again += confirmed
+        out.append(_entered(found[0], source))
         if not found[1]:
             break
-        for ref, array in found[1].items():
-            target.records[ref.record].arrays[ref.leaf] = array
+        for draw, values in zip(draws, again, strict=False):
+            for ref, array in values.items():
+                draw.target.records[ref.record].arrays[ref.leaf] = array
+        draws = draws[: len(again)]
+    return out
+
+
+def _entered(found: Found, source: Tape) -> Found:
+    """A difference with the values that enter the source's call."""
+    refs = () if found.other is None else found.other.refs()
+    return replace(found, arrays={ref: source.value(ref) for ref in refs})
+
+
+def _confirmed(
+    draws: Sequence[Draw], search: _Search, at: int, change: Change, values: Values
+) -> list[Values] | None:
+    """The target's values on other draws once a call is written otherwise.
+
+    None where no value of them is the source's that is so on the first draw.
+    """
+    goals = search.goals()
+    pairs = [(ref, goal, how) for ref, a in values.items() if not is_plain(a) for goal, how in goals.find(a)]
+    out: list[Values] = []
+    for draw in draws:
+        again = replayed(draw, written(at, change), behind(draw.target, [at]), partly=True)
+        if again is None or not any(
+            ref in again
+            and _LIKE[relation(again[ref], draw.source.value(goal), search.tolerance)] >= _LIKE[how]
+            for ref, goal, how in pairs
+        ):
+            return None
+        out.append(again)
     return out
 
 
@@ -74,8 +127,6 @@ _LIKELY, _ANY, _OPERANDS = 3, 9, 10
 """Ranks of changes that are tried first, of all but other operands, and of these."""
 
 _LIKE = {"": 0, TURNED: 1, SHAPED: 2, SAME: 3}
-
-Values = dict[Ref, np.ndarray]
 
 
 class _Search:
@@ -86,25 +137,24 @@ class _Search:
         target: the target's.
         tolerance: how close equal values are.
         end: when to stop.
+        rejected: (call, what to write) of changes that did not hold on another draw.
     """
 
-    def __init__(self, source: Tape, target: Tape, tolerance: float, end: float) -> None:
+    def __init__(
+        self,
+        source: Tape,
+        target: Tape,
+        tolerance: float,
+        end: float,
+        rejected: Container[tuple[int, str]] = (),
+    ) -> None:
         self.source, self.target, self.tolerance, self.end = source, target, tolerance, end
+        self.rejected = rejected
         self.pools = [Pool(_values(tape), tolerance) for tape in (source, target)]
         self._known: tuple[dict[Ref, list[tuple[Ref, str]]], ...] = ({}, {})
-        self.wrong = self._wrong_outputs()
+        self.wrong = Draw(source, target).wrong_outputs(tolerance)
         self.mine: list[int] = []
         self.strict = False
-
-    def _wrong_outputs(self) -> list[int]:
-        wrong: list[int] = []
-        for at, (mine, theirs) in enumerate(zip(self.source.outputs, self.target.outputs, strict=False)):
-            if mine is None or theirs is None:
-                continue
-            a, b = self.source.value(mine), self.target.value(theirs)
-            if a.shape != b.shape or relation(a, b, self.tolerance) != SAME:
-                wrong.append(at)
-        return wrong
 
     def matches(self, side: int, ref: Ref) -> list[tuple[Ref, str]]:
         """The values of the other side that one equals: 0 for the source's values, 1 for the target's."""
@@ -140,6 +190,23 @@ class _Search:
             inner.append(any(how == SAME and ref not in other.outputs for ref, how in found))
         return inner[side] and not inner[1 - side]
 
+    def whole(self, draws: Sequence[Draw]) -> Repair | None:
+        """Return the likeliest change that makes all outputs right on all draws."""
+        theirs: set[int] = set()
+        for self.strict in (True, False):
+            self.mine = self.unmatched(0)
+            theirs |= set(self.unmatched(1))
+        hints = hints_of(self.source, self._around(self.mine) or range(len(self.source.records)))
+        half = time.process_time() + (self.end - time.process_time()) / 2
+        close = max(self.tolerance, _TOLERANCES[-1] if draws[0].wrong_outputs(_APART) else 0)
+        return Repairing(
+            list(draws), close, self.mine, sorted(theirs), self.matches, hints, self._counterpart, half
+        ).find()
+
+    def goals(self) -> Pool:
+        """The source's values that the target does not have."""
+        return self._goals(self.mine)
+
     def first(self) -> tuple[Found, Values] | None:
         """Return the first difference, and what the target's values are once it is mended.
 
@@ -173,7 +240,7 @@ class _Search:
         goals = self._goals(self.mine)
         for at in theirs[:_WRITTEN_OUT]:
             record = self.target.records[at]
-            if time.monotonic() > self.end:
+            if time.process_time() > self.end:
                 return None
             best = self._best(record, at, goals, hints, most)
             if best is not None:
@@ -198,11 +265,13 @@ class _Search:
         like = None if other is None else given_to(other, self.source.host)
         changes = changes_of(self.target, record, hints, like)
         for change in self._operands(record, at) if most == _OPERANDS else changes:
-            if time.monotonic() > self.end:
+            if time.process_time() > self.end:
                 break
             if change.rank > most or (most == _ANY and change.rank <= _LIKELY):
                 continue
             if found is not None and change.rank >= found[0].rank:
+                continue
+            if (at, change.write) in self.rejected:
                 continue
             again = replace(record, args=change.args, kwargs=change.kwargs, function=change.function)
             arrays = self.target.run(again, {})

@@ -73,6 +73,19 @@ class Ref:
     leaf: int
 
 
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What is made of a recorded value, on any draw.
+
+    Attributes:
+        ref: the value.
+        change: makes the other one.
+    """
+
+    ref: Ref
+    change: Callable[[np.ndarray], np.ndarray]
+
+
 @dataclass(slots=True)
 class Record:
     """One call.
@@ -201,11 +214,16 @@ class Tape:
         """
 
         def filled(leaf: Any) -> Any:
+            if isinstance(leaf, Derived):
+                known = values[leaf.ref] if leaf.ref in values else self.value(leaf.ref)
+                return self.host.tensor(leaf.change(known))
             if not isinstance(leaf, Ref):
                 return leaf
             return self.host.tensor(values[leaf] if leaf in values else self.value(leaf))
 
         args, kwargs = mapped(record.args, filled), mapped(record.kwargs, filled)
+        if self.host.aborts(record.function, leaves((args, kwargs))):
+            return None
         try:
             result = record.function(*args, **kwargs)
             return [self.host.array(leaf) for leaf in leaves(result) if self.host.is_tensor(leaf)]
