@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 @contextmanager
 def report_errors(ctx: click.Context) -> Iterator[None]:
     """Turn our errors into one message and exit code 2 (1 for a mismatch), with --json a document too."""
-    from ..ir import MismatchError, RegraftError, system_errors_told
+    from ..ir import MismatchError, RegraftError, framework_errors_told, system_errors_told
     from ..process.state import preserve_process_state
 
     with foreign_output_diverted():
         try:
             # what a model sets when imported holds for all of it
-            with preserve_process_state(), system_errors_told(), _missing_frameworks_told():
+            with preserve_process_state(), system_errors_told(), framework_errors_told():
                 yield
         except RegraftError as error:
             if ctx.obj and ctx.obj.get("debug"):
@@ -48,31 +48,6 @@ def report_errors(ctx: click.Context) -> Iterator[None]:
                 print_report(report, verbose=bool(ctx.params.get("verbose")))
             echo(error.for_command_line(), err=True, label="error")
             ctx.exit(1 if isinstance(error, MismatchError) else 2)
-
-
-_EXTRAS = ("mindspore", "torch")
-
-
-@contextmanager
-def _missing_frameworks_told() -> Iterator[None]:
-    """Turn the import of a framework that is not installed into an error of the user's.
-
-    Raises:
-        ModelError: E105, with what to install.
-    """
-    from ..ir import ModelError
-
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        framework = (error.name or "").partition(".")[0]
-        if framework not in _EXTRAS:
-            raise
-        raise ModelError(
-            "E105",
-            f"expected `{framework}` to be installed, got no such module",
-            hint=f'pip install "regraft[{framework}]"',
-        ) from error
 
 
 QUIET = "regraft.quiet"

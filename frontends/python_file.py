@@ -17,7 +17,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..ir import ModelError
+from ..ir import ModelError, framework_refusal
 from .constructions import constructions_noted
 from .registry import frontend_of_model
 from .user_code import neighbours_importable
@@ -73,10 +73,11 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             keep(model)
             return model
     except (Exception, SystemExit) as error:  # the model's own code may raise anything; say where
-        raise _missing_framework(error, reference) or ModelError(
+        place = _last_line(error, reference)
+        raise framework_refusal(error, place, submodules=False) or ModelError(
             "E102",
             _summary(error),
-            place=_last_line(error, reference),
+            place=place,
             hint=_called_as(target, name) if arguments or isinstance(error, TypeError) else _repeated(error),
         ) from error
 
@@ -104,23 +105,10 @@ def find_function(reference: str) -> Callable[..., object]:
 
 def raised_in(error: BaseException, reference: str) -> ModelError:
     """Return the error for what code of a named file raised, with the line."""
-    missing = _missing_framework(error, reference)
+    missing = framework_refusal(error, _last_line(error, reference), submodules=False)
     if missing is not None:
         return missing
     return ModelError("E102", _summary(error), place=_last_line(error, reference), hint=_repeated(error))
-
-
-def _missing_framework(error: BaseException, reference: str) -> ModelError | None:
-    """The error of a file that imports a framework which is not installed; None for any other."""
-    framework = error.name if isinstance(error, ModuleNotFoundError) else None
-    if framework not in ("mindspore", "torch"):
-        return None
-    return ModelError(
-        "E105",
-        f"expected `{framework}` to be installed, got no such module",
-        place=_last_line(error, reference),
-        hint=f'pip install "regraft[{framework}]"',
-    )
 
 
 def _repeated(error: BaseException) -> str:

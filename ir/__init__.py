@@ -26,6 +26,7 @@ from .operators import signature, traits_of
 from .origin import Origin
 from .outside.display import printable, shorten_words
 from .outside.documents import parse_json, read_bytes, read_json, require_file
+from .outside.frameworks import framework_errors_told, framework_refusal
 from .outside.markup import folded_markup, table_markup, text_markup
 from .outside.names import near_names, require_name, require_shape
 from .outside.system_errors import system_error, system_errors_told
@@ -88,6 +89,8 @@ __all__ = [
     "dtype_name",
     "expand",
     "folded_markup",
+    "framework_errors_told",
+    "framework_refusal",
     "infer_types",
     "merge_types",
     "near_names",

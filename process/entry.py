@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..frontends.user_code import exits_refused
-from ..ir import system_errors_told
+from ..ir import framework_errors_told, system_errors_told
 from .state import preserve_process_state
 
 
 @contextmanager
 def public_call() -> Iterator[None]:
-    """Restore the state of the process, convert errors of the system, and refuse exits of user code."""
-    with preserve_process_state(), system_errors_told(), exits_refused():
+    """Restore the state of the process, convert errors of the system and of imports, refuse exits of user code."""
+    with preserve_process_state(), system_errors_told(), framework_errors_told(), exits_refused():
         yield

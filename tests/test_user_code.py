@@ -252,3 +252,62 @@ def test_a_model_may_have_a_chinese_name(tmp_path: Path) -> None:
     path.write_text("import torch\nclass 网络(torch.nn.ReLU):\n    pass\n", encoding="utf-8")
     graph = regraft.load(f"{path}:网络", ("2x3",))
     assert graph.modules.root.class_name == "网络"
+
+
+OLD_CODE = """
+from google.protobuf import descriptor
+descriptor.FieldDescriptor(
+    name="a", full_name="a", index=0, number=1, type=9, cpp_type=9, label=1, has_default_value=False,
+    default_value=b"", message_type=None, enum_type=None, containing_type=None, is_extension=False,
+    extension_scope=None,
+)
+"""
+"""As an old protoc writes it, and MindSpore before 2.10 imports it."""
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (OLD_CODE, "`mindspore` 2.7.0 cannot be imported beside protobuf "),
+        ("import mindspore.newer\n", "`mindspore` is installed and cannot be imported: No module named"),
+        (
+            "raise ImportError('libgomp.so.1: no such file')",
+            "`mindspore` is installed and cannot be imported: lib",
+        ),
+    ],
+    ids=["code of an old protoc", "no such module", "a library of the system"],
+)
+@pytest.mark.parametrize("model", ["net", "port"])
+def test_a_framework_that_cannot_be_imported_is_told_with_its_version(
+    code: str, said: str, model: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mindspore").mkdir()
+    (tmp_path / "mindspore" / "__init__.py").write_text(code)
+    (tmp_path / "mindspore-2.7.0.dist-info").mkdir()
+    (tmp_path / "mindspore-2.7.0.dist-info" / "METADATA").write_text("Name: mindspore\nVersion: 2.7.0\n")
+    (tmp_path / "port.py").write_text("from mindspore import nn\nNet = nn.ReLU\n")
+    (tmp_path / "net.py").write_text("import torch\nNet = torch.nn.ReLU\n")
+    path = os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "regraft",
+            "rewrite",
+            f"{model}.py:Net",
+            "--input",
+            "2x4",
+            "--to",
+            "mindspore",
+            "-o",
+            "out",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"error E105 {said}" in done.stderr
+    assert "Traceback" not in done.stderr

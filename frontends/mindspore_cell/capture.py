@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import ModelError
+from ...ir import ModelError, framework_errors_told
 from ...ir.nesting import Nest
 from .compiler import kept_stop_gradients, quick_compiler
 from .debugging import Debugging
@@ -57,19 +57,13 @@ def start_mindspore() -> None:
     """Import MindSpore quietly and absorb its first operation's failure under NumPy 2.
 
     Raises:
-        ModelError: when MindSpore is not installed.
+        ModelError: when MindSpore is not installed, or too old.
     """
     os.environ.setdefault(
         "GLOG_v", "4"
     )  # its warnings are about its internals, its errors reach us as exceptions
-    try:
+    with framework_errors_told():
         from mindspore import Tensor, ops
-    except ImportError as error:
-        raise ModelError(
-            "E105",
-            "expected MindSpore to be installed, got no module `mindspore`",
-            hint='pip install "regraft[mindspore]"',
-        ) from error
     # built against NumPy 1: under NumPy 2 the first call with scalars fails, once, and NumPy prints two
     # tracebacks of what then works
     with suppress(SystemError), redirect_stderr(StringIO()):

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...ir import Graph, InvalidGraphError, ModelError, RegraftError, TensorData, UnsupportedError
+from ...ir import (
+    Graph,
+    InvalidGraphError,
+    ModelError,
+    RegraftError,
+    TensorData,
+    UnsupportedError,
+    framework_errors_told,
+)
 from ..options import LoadOptions
 from ..registry import note_framework
 
@@ -230,14 +238,8 @@ def _incoherent(reason: str, path: str | Path) -> ModelError:
 
 
 def _require_torch() -> None:
-    try:
+    with framework_errors_told():
         import torch  # noqa: F401
-    except ImportError as error:
-        raise ModelError(
-            "E105",
-            "expected PyTorch to be installed, got no module `torch`",
-            hint='pip install "regraft[torch]"',
-        ) from error
 
 
 __all__ = ["read", "read_tree"]
