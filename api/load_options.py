@@ -40,16 +40,18 @@ def loading(
 
 
 def _values(path: Path, notes: list[str], *, part: str | None) -> Mapping[str, TensorData]:
-    """The weights of a checkpoint, without what an optimizer keeps of them."""
+    """The weights of a whole checkpoint, without what an optimizer keeps of them."""
     from ..checkpoints import read_training
+    from ..checkpoints.shards import require_whole
 
+    require_whole(path)
     return read_training(path, notes, part)[0]
 
 
 def _align(
     given: Mapping[str, TensorData], wanted: Mapping[str, tuple[int, ...] | None], notes: list[str]
 ) -> Mapping[str, TensorData]:
-    """The weights by the names of a model, without what wrappers put before or into them."""
+    """The weights by the names of a model, without or with what wrappers put before or into names."""
     from ..checkpoints.prefixes import aligned
 
-    return aligned(given, wanted, notes)
+    return aligned(given, wanted, notes, insert=True)

@@ -58,6 +58,25 @@ def indexes_in(folder: Path) -> list[Path]:
     return [*found.values()]
 
 
+def require_whole(path: Path) -> None:
+    """Check that a file is not one of several which an index beside it lists.
+
+    Raises:
+        ModelError: E101 otherwise.
+    """
+    if path.is_dir() or is_index(path):
+        return
+    for index in indexes_in(path.parent):
+        shards = set(_places(index).values())
+        if len(shards) > 1 and path.name in shards:
+            raise ModelError(
+                "E101",
+                f"expected all weights of a model, got one of {len(shards)} shards",
+                place=str(path),
+                hint=f"name the index, which lists them: {index}",
+            )
+
+
 def read_shards(index: Path, read: Callable[[Path], dict[str, TensorData]]) -> dict[str, TensorData]:
     """Return the tensors of all shards by name, none of them loaded.
 

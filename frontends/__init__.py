@@ -43,7 +43,7 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
                 hint=_hint(),
             )
         return row.framework, _with_values(row, model, options, own=False)
-    row = frontend_of_file(model)
+    row = None if model.endswith(_INDEX) else frontend_of_file(model)
     if row is not None:
         if options.params is not None and row.framework != "mxnet":
             raise UsageError("E001", f"expected no further parameters, as `{model}` holds its own")
@@ -65,6 +65,8 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
         )
     if Path(model).is_file():
         _refuse_file(model)
+    if Path(model).is_dir():
+        _refuse_folder(model)
     raise UsageError(
         "E001",
         f"expected a model, got `{model}`",
@@ -74,6 +76,12 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
 
 _RENAMED = {"exported": ".pt2", "onnx": ".onnx", "mindir": ".mindir"}
 """Kind of a file that is a model -> how its name has to end."""
+
+_WEIGHTS = {"torch", "safetensors", "params", "ckpt"}
+"""Kinds of files of weights."""
+
+_INDEX = ".index.json"
+"""How the name of an index of shards ends."""
 
 
 def _refuse_file(model: str) -> None:
@@ -105,14 +113,36 @@ def _refuse_file(model: str) -> None:
             hint="name the class as file.py:Net, and give a file of its state_dict() with --params; or name "
             "a file.py:function that returns torch.load(FILE, weights_only=False), of a FILE that you trust",
         )
-    if kind in {"torch", "safetensors", "params", "ckpt"}:
-        raise UsageError(
-            "E001",
-            f"expected a model, got `{model}`, which holds weights without a net",
-            hint=f"name the class as file.py:Net, and give the weights with --params {model}",
-        )
+    if kind in _WEIGHTS or model.endswith(_INDEX):
+        raise _without_net(model)
     if kind in TITLES:
         raise UsageError("E001", f"expected a model, got `{model}`, which is {TITLES[kind]}", hint=_hint())
+
+
+def _refuse_folder(model: str) -> None:
+    """Say what is in a folder that is named as a model, and what to name in its place.
+
+    Raises:
+        UsageError: for one with files of models, or else of weights.
+    """
+    names = sorted(path.name for path in Path(model).iterdir() if path.is_file())
+    models = [name for name in names if name.endswith(tuple(_RENAMED.values()))]
+    if models:
+        raise UsageError(
+            "E001",
+            f"expected a model, got the folder `{model}`",
+            hint=f"name the file: {Path(model) / models[0]}",
+        )
+    if any(name.endswith(_INDEX) or kind_of(Path(model) / name) in _WEIGHTS for name in names):
+        raise _without_net(model)
+
+
+def _without_net(model: str) -> UsageError:
+    return UsageError(
+        "E001",
+        f"expected a model, got `{model}`, which holds weights without a net",
+        hint=f"name the class as file.py:Net, and give the weights with --params {model}",
+    )
 
 
 def _with_values(row: Frontend, model: object, options: LoadOptions, *, own: bool) -> object:

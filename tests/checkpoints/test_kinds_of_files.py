@@ -3,6 +3,7 @@
 import argparse
 import datetime
 import io
+import json
 import pickle
 import tarfile
 import time
@@ -142,18 +143,45 @@ def test_a_file_of_weights_given_as_the_model_is_called_so(folder, state):
     program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
     torch.export.save(program, folder / "program.pt2")
     (folder / "program.pt2").rename(folder / "program.pt")
+    for made in ("hub", "split", "other"):
+        (folder / made).mkdir()
+    torch.save(state, folder / "hub" / "pytorch_model.bin")
+    index = {"weight_map": dict.fromkeys(state, "pytorch_model-00001-of-00002.bin")}
+    (folder / "split" / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    (folder / "other" / "net.onnx").write_bytes(b"")
     for name, (what, to_do) in {
         "w.pth": ("holds weights without a net", "file.py:Net, and give the weights with --params"),
         "w.bin": ("holds weights without a net", "--params"),
         "w.safetensors": ("holds weights without a net", "--params"),
         "script.pt": ("a TorchScript archive", "torch.jit.load"),
         "object.pt": ("a pickled object of `torch.nn.modules.linear.Linear`", "state_dict"),
+        "hub": ("holds weights without a net", "--params"),
+        "split": ("holds weights without a net", "--params"),
+        "split/pytorch_model.bin.index.json": ("holds weights without a net", "--params"),
+        "other": ("got the folder", "other/net.onnx"),
         "program.pt": ("a program of torch.export under another name", ".pt2"),
     }.items():
         result = CliRunner().invoke(main, ["check", str(folder / name)])
         assert result.exit_code == 2
         assert what in result.output
         assert to_do in result.output.partition("hint: ")[2]
+
+
+def test_a_shard_given_for_the_whole_is_called_so(folder, state):
+    names = list(state)
+    places = {n: f"m-{1 if n == names[0] else 2}.bin" for n in names}
+    for shard in ("m-1.bin", "m-2.bin"):
+        torch.save({n: state[n] for n in names if places[n] == shard}, folder / shard)
+    (folder / "m.bin.index.json").write_text(json.dumps({"weight_map": places}))
+    with pytest.raises(
+        ModelError, match=r"E101 expected all weights of a model, got one of 2 shards"
+    ) as error:
+        load(f"{folder / 'net.py'}:Small", ["1x3x8x8"], params=folder / "m-2.bin")
+    assert error.value.hint.endswith("m.bin.index.json")
+    graph = load(f"{folder / 'net.py'}:Small", ["1x3x8x8"], params=folder / "m.bin.index.json")
+    given = {p.declared: p.data.numpy() for p in graph.parameters()}
+    assert np.array_equal(given["c.weight"], state["c.weight"].numpy())
+    assert set(read_checkpoint(folder / "m-1.bin")) == {names[0]}  # on its own it is read as it is
 
 
 def test_a_model_that_the_file_itself_pickled_as_main_is_loaded(folder, state):

@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from regraft import convert_checkpoint, diff, load_tree, verify
+from regraft import convert_checkpoint, diff, load, load_tree, verify
 from regraft.api.weights import fit
 from regraft.checkpoints.prefixes import align
 from regraft.ir import ModelError, UsageError
@@ -226,3 +227,38 @@ def test_names_that_many_parts_could_be_left_out_of_are_aligned_at_once():
         began = time.process_time()
         align(given, {"model.layer.weight": (8,), "model.layer.bias": (8,)}, insert=True)
         assert time.process_time() - began < 15  # 2 seconds alone; 80 where all rules are compared
+
+
+WRAPPERS = """
+import torch
+from torch import nn
+
+def parallel():
+    return nn.DataParallel(net())
+
+def compiled():
+    return torch.compile(net())
+
+def inner():
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), torch.compile(nn.Linear(4, 3)))
+
+def net():
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+"""
+
+
+@pytest.mark.parametrize("wrapped", ["parallel", "compiled", "inner"])
+def test_weights_fit_a_net_that_is_still_in_wrappers(wrapped: str, tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(WRAPPERS)
+    state = {
+        n: torch.rand(shape)
+        for n, shape in {"0.weight": (4, 4), "0.bias": 4, "2.weight": (3, 4), "2.bias": 3}.items()
+    }
+    torch.save(state, tmp_path / "plain.pth")
+    graph = load(f"{tmp_path / 'nets.py'}:{wrapped}", ["2x4"], params=tmp_path / "plain.pth")
+    given = {
+        p.declared.replace("_orig_mod.", "").removeprefix("module."): p.data.numpy()
+        for p in graph.parameters()
+    }
+    assert given.keys() == state.keys()
+    assert all(np.array_equal(given[name], state[name].numpy()) for name in state)
