@@ -53,5 +53,6 @@ def _align(
 ) -> Mapping[str, TensorData]:
     """The weights by the names of a model, without or with what wrappers put before or into names."""
     from ..checkpoints.prefixes import aligned
+    from ..checkpoints.slots import without_globals
 
-    return aligned(given, wanted, notes, insert=True)
+    return aligned(without_globals(given, wanted, notes), wanted, notes, insert=True)

@@ -125,8 +125,10 @@ def align(mine: Shapes, theirs: Shapes, *, insert: bool = False) -> Alignment:
             same.pairs[name] = other
     same.pairs = _single(same.pairs)
     done = Alignment({name: name for name in mine})
+    second: list[_Rule] = []
     if len(same.pairs) == min(len(here.names), len(there.names)):
         kept = [same]
+        second = _second_sets(here, there, same, mine, theirs)
     else:
         rules = [_wrapped(here, there), *_rules(here, there, insert=False)]
         if insert:
@@ -143,6 +145,10 @@ def align(mine: Shapes, theirs: Shapes, *, insert: bool = False) -> Alignment:
     for name in done.dropped:
         done.notes.append(f"`{name}` was left out, as `{taken[done.names[name]]}` has its name so")
         del done.names[name]
+    for rule in second:
+        done.notes.append(f"{len(rule.pairs)} tensors under {rule} were left out; --part reads those")
+        for name in rule.pairs:
+            del done.names[name]
     return done
 
 
@@ -255,6 +261,13 @@ def _rules(mine: _Table, theirs: _Table, *, insert: bool) -> list[_Rule]:
                 rule.pairs = {other: name for name, other in rule.pairs.items()}
             kept.append(rule)
     return kept
+
+
+def _second_sets(here: _Table, there: _Table, same: _Rule, mine: Shapes, theirs: Shapes) -> list[_Rule]:
+    """Parts under which a side has every name of the other's again, such as an average: `ema.`."""
+    left = _Table([name for name in here.names if name not in same.pairs], here.names.__getitem__)
+    rules = [r for r in _rules(left, there, insert=False) if r.front and _is_sound(r, mine, theirs)]
+    return [r for r in rules if set(r.pairs.values()) == set(same.pairs.values())]
 
 
 def _wrapped(mine: _Table, theirs: _Table) -> _Rule:

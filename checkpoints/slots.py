@@ -18,7 +18,8 @@ _SLOTS = (
 _SLOT = re.compile(rf"^((?:{'|'.join(_SLOTS)})\.|mu_|eta_)(?=.)")
 _GLOBALS = re.compile(
     r"^(global_step|learning_rate(_group_\d+)?|beta[12]_power|momentum|state_step|step_t|fake_(lr|param)"
-    r"|scale_sense|current_iterator_step|last_overflow_iterator_step|epoch(_num)?|step(_num)?)$"
+    r"|scale_sense|current_iterator_step|last_overflow_iterator_step|(cur_)?(epoch|step)(_num)?"
+    r"|lr|loss|updates)$"
 )
 """What an optimizer, a loss scale or a callback saves once."""
 
@@ -46,6 +47,24 @@ def optimizer_names(tensors: Mapping[str, TensorData]) -> set[str]:
     """The names of an optimizer's slots in a checkpoint, and where there are any what it saves once."""
     slots = {name for name in tensors if slot_in(name, tensors) is not None}
     return slots | {name for name in tensors if is_global(name)} if slots else set()
+
+
+def without_globals(
+    tensors: Mapping[str, TensorData], wanted: Container[str], notes: list[str]
+) -> Mapping[str, TensorData]:
+    """The tensors of a net, without single numbers of its training that the net has no parameter for.
+
+    Args:
+        tensors: by name.
+        wanted: names of the net's parameters.
+        notes: gets a sentence of what is left out.
+    """
+    found = [
+        n for n, data in tensors.items() if is_global(n) and n not in wanted and data.shape in ((), (1,))
+    ]
+    if found:
+        notes.append(f"not of the net, so not carried over: {', '.join(f'`{n}`' for n in found)}")
+    return {name: data for name, data in tensors.items() if name not in found} if found else tensors
 
 
 def is_global(name: str) -> bool:

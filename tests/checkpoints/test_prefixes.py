@@ -11,8 +11,9 @@ import torch
 
 from regraft import convert_checkpoint, diff, load, load_tree, verify
 from regraft.api.weights import fit
+from regraft.checkpoints import write_checkpoint
 from regraft.checkpoints.prefixes import align
-from regraft.ir import ModelError, UsageError
+from regraft.ir import ModelError, TensorData, UsageError
 
 NETS = '''
 import torch
@@ -262,3 +263,26 @@ def test_weights_fit_a_net_that_is_still_in_wrappers(wrapped: str, tmp_path: Pat
     }
     assert given.keys() == state.keys()
     assert all(np.array_equal(given[name], state[name].numpy()) for name in state)
+
+
+def test_an_average_beside_the_weights_and_numbers_of_training_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(WRAPPERS)
+    shapes = {"0.weight": (4, 4), "0.bias": (4,), "2.weight": (3, 4), "2.bias": (3,)}
+    own = {name: TensorData.of(np.random.rand(*shape).astype(np.float32)) for name, shape in shapes.items()}
+    ema = {f"ema.{name}": TensorData.of(data.numpy() + 1) for name, data in own.items()}
+    once = {name: TensorData.of(np.array(3.0, np.float32)) for name in ("epoch_num", "lr", "updates")}
+    write_checkpoint(tmp_path / "a.ckpt", {**ema, **own, **once})
+    net = f"{tmp_path / 'nets.py'}:net"
+    for part, added in ((None, 0), ("ema", 1)):
+        graph = load(net, ["2x4"], params=tmp_path / "a.ckpt", part=part)
+        given = {p.declared: p.data.numpy() for p in graph.parameters()}
+        assert all(np.array_equal(given[n], data.numpy() + np.float32(added)) for n, data in own.items())
+    some = {name: data for name, data in ema.items() if name != "ema.2.bias"}
+    write_checkpoint(
+        tmp_path / "b.ckpt", {**own, **some}
+    )  # not the weights again, so nothing tells what it is
+    with pytest.raises(ModelError, match=r"`ema\.0\.weight` is not in the model"):
+        load(net, ["2x4"], params=tmp_path / "b.ckpt")
+    write_checkpoint(tmp_path / "c.ckpt", {**own, "scale": once["lr"]})
+    with pytest.raises(ModelError, match="`scale` is not in the model"):
+        load(net, ["2x4"], params=tmp_path / "c.ckpt")

@@ -19,6 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 SMOKE = (
+    "tests/test_cli.py",
+    "tests/ir/test_composites.py",
+    "tests/backends/test_onnx_model.py",
     "tests/frontends/torch_module/test_torch_patches.py",
     "tests/frontends/torch_module/test_torch_live.py",
     "tests/frontends/torch_module/test_torch_decided.py",
@@ -30,7 +33,7 @@ SMOKE = (
     "tests/frontends/test_nested_inputs.py",
     "tests/frontends/test_mindspore_plain_source.py",
 )
-"""Tests of what depends on other packages' insides, in both targets."""
+"""Tests of the command line and of what depends on other packages' insides, in both targets."""
 
 
 def requirements(kind: str) -> list[str]:
