@@ -22,7 +22,7 @@ from ..process.progress import phase
 from .extensions import further_passes, parse_pass
 from .load_options import loading as loading_options
 from .target_capture import capture_or_name
-from .targets import Rewritten
+from .targets import Rewritten, graph_of
 
 if TYPE_CHECKING:
     from ..verification import Report
@@ -124,7 +124,7 @@ def load_tree(
 @public_call()
 @pause_collector()
 def rewrite(
-    graph: Graph,
+    graph: Graph | Rewritten,
     passes: Sequence[Pass | str] | None = None,
     *,
     dequantise: bool = False,
@@ -134,7 +134,7 @@ def rewrite(
     """Run passes on a copy of a graph.
 
     Args:
-        graph: the graph; it stays as it is.
+        graph: the graph, or what `rewrite` gave; it stays as it is.
         passes: None for the default pipeline; else pass objects (yours too) and command-line strings such as
             ``"tie-weights:twin=data+data2"`` or ``"mypass.py:ReluToGelu"``, run in order instead of it;
             [] for none, ``default_pipeline() + ["mypass.py:ReluToGelu"]`` for both.
@@ -151,7 +151,7 @@ def rewrite(
     )
     if dequantise:
         chosen = [parse_pass("dequantise"), *chosen]
-    new = graph.copy()
+    new = graph_of(graph).copy()
     results = run_passes(new, chosen, verify_each=verify_each, print_after=print_after)
     return Rewritten(new, [change for _, made in results for change in made], rename_rows(new))
 

@@ -118,10 +118,27 @@ def _require_allowed(graph: Graph, rewritten: Rewritten) -> None:
         )
 
 
+def graph_of(given: object) -> Graph:
+    """Return the graph that is given, itself or as the result of `rewrite`.
+
+    Raises:
+        UsageError: for anything else, such as a model.
+    """
+    if isinstance(given, Rewritten):
+        return given.graph
+    if isinstance(given, Graph):
+        return given
+    raise UsageError(
+        "E001",
+        f"expected a graph, got `{type(given).__name__}`",
+        hint="`regraft.load(model, inputs)` gives one",
+    )
+
+
 @public_call()
 @pause_collector()
 def save(
-    graph: Graph,
+    graph: Graph | Rewritten,
     path: str | Path,
     to: str | None = None,
     *,
@@ -132,7 +149,7 @@ def save(
     """Write a graph for a target, atomically.
 
     Args:
-        graph: the graph, after the passes.
+        graph: the graph, after the passes, or what `rewrite` gives.
         path: what the target writes: an ``.onnx`` file for "onnx", else a directory.
         to: a key of `backends.TARGETS`; None infers it from the suffix.
         force: whether existing files may be replaced.
@@ -146,9 +163,10 @@ def save(
         The files written.
 
     Raises:
-        UsageError: when the target cannot be told or the output exists.
+        UsageError: when the target cannot be told or the output exists, or `graph` is no graph.
         UnsupportedError: listing every operator that the target cannot express; nothing is written.
     """
+    graph = graph_of(graph)
     target = target_of(path, to)
     with phase("write"), verifying_each(verify_each):
         emitted = _prepared(graph, target, options)

@@ -1,5 +1,6 @@
 """The library's front door: every form of model and inputs it takes, and a user's own pass."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -84,6 +85,22 @@ def test_rewrite_gives_a_new_graph(graph: regraft.Graph) -> None:
     assert result.graph is not graph
     assert str(graph) == before
     assert {r.source for r in result.renames} >= {"conv.weight", "norm.running_mean", "head.bias"}
+
+
+def test_what_rewrite_gives_is_saved_as_its_graph_is(graph: regraft.Graph, tmp_path: Path) -> None:
+    result = regraft.rewrite(graph)
+    for name, given in (("a.onnx", result), ("b.onnx", result.graph)):
+        regraft.save(given, tmp_path / name)
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    assert regraft.verify(graph, tmp_path / "a.onnx").passed
+    assert not regraft.rewrite(result).changes
+
+
+@pytest.mark.parametrize("call", [lambda given: regraft.save(given, "x.onnx"), regraft.rewrite])
+def test_what_is_no_graph_is_called_so(call: Callable[[object], object], net: Net) -> None:
+    with pytest.raises(regraft.UsageError, match="E001 expected a graph, got `Net`") as error:
+        call(net)
+    assert "regraft.load(model, inputs)" in error.value.hint
 
 
 def test_no_passes_change_nothing(graph: regraft.Graph) -> None:

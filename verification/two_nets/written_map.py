@@ -126,10 +126,13 @@ def map_like(
     lacking = [name for name in pairing.only_target if not _is_counter(name)]
     problems += _lacking(lacking, net, given)
     if problems:
+        unplaced = _unplaced(pairing.only_source, lacking, given)
+        problems += [f"  only in the checkpoint: `{name}` {list(given[name].shape)}" for name in unplaced]
         more = [f"  and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         head = f"the checkpoint `{source}` does not fit the net:"
         text = "\n".join([head, *problems[:_LISTED], *more])
         hint = _fused_hint(pairing.only_source, lacking) or _size_hint(lacking, net, given)
+        hint = hint or _pair_hint(unplaced, lacking)
         raise ModelError("E801", text, place=str(source), hint=hint)
     if ordered := pairs_by_order(pairing):
         if not by_order:
@@ -260,6 +263,25 @@ def _fused_hint(only_source: Sequence[str], only_target: Sequence[str]) -> str:
                     f'are one after another, {{"{layer}": {{"parts": {listed}, "heads": N}}}} where they '
                     "alternate; shapes do not tell which"
                 )
+    return ""
+
+
+def _unplaced(
+    only_source: Iterable[str], lacking: Iterable[str], given: Mapping[str, TensorData]
+) -> list[str]:
+    """Tensors of a checkpoint that are no parameter of the net, which has none of their names either."""
+    named = {plain_name(name) for name in lacking}
+    return [n for n in only_source if n in given and not _is_counter(n) and plain_name(n) not in named]
+
+
+def _pair_hint(unplaced: Sequence[str], lacking: Sequence[str]) -> str:
+    """What to write where both sides have layers that the other lacks by name."""
+    for name in unplaced:
+        layer, _, role = name.rpartition(".")
+        other = next((n for n in lacking if n.rpartition(".")[2] == role), None)
+        if other is not None:
+            pair = json.dumps({layer: other.rpartition(".")[0]})
+            return f"where a layer of one is a layer of the other, say so with --map FILE: {pair}"
     return ""
 
 
