@@ -12,6 +12,6 @@ from .state import preserve_process_state
 
 @contextmanager
 def public_call() -> Iterator[None]:
-    """Restore the state of the process, convert errors of the system and of imports, refuse exits of user code."""
+    """Restore the process's state, convert errors of the system and of imports, refuse exits of user code."""
     with preserve_process_state(), system_errors_told(), framework_errors_told(), exits_refused():
         yield

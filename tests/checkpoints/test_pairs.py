@@ -235,7 +235,7 @@ def test_a_refusal_names_what_of_the_file_has_no_place_and_the_pair_to_state(
     moved = {n.replace("fc.", "out."): v for n, v in state.items()}
     torch.save({**moved, "out.weight": torch.rand(7, 6), "pos": torch.rand(9, 2)}, tmp_path / "a.pth")
     with pytest.raises(ModelError) as error:
-        api.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
+        regraft.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
     lines = error.value.message.splitlines()[1:]
     assert "  only in the checkpoint: `out.weight` [7, 6]" in lines
     assert "  only in the checkpoint: `pos` [9, 2]" in lines
@@ -244,7 +244,7 @@ def test_a_refusal_names_what_of_the_file_has_no_place_and_the_pair_to_state(
         {**{n: v for n, v in state.items() if n != "fc.bias"}, "pos": torch.rand(9)}, tmp_path / "a.pth"
     )
     with pytest.raises(ModelError, match=r"only in the checkpoint: `pos` \[9\]") as error:
-        api.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
+        regraft.convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.ckpt", like=f"{folder / 'nets.py'}:Same")
     assert not error.value.hint  # nothing of the file is called as what the net lacks
 
 
