@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import locale
 import logging
@@ -26,6 +27,12 @@ _RECURSION = 10_000
 
 _turn = threading.RLock()
 _depth = 0
+
+_LIBRARY = None if os.name == "nt" else ctypes.CDLL(None)
+"""The functions of C that this process has."""
+
+_ENVIRONMENT = 256
+"""Bytes that are enough for C's `fenv_t`, of which x86 takes 32."""
 
 State = tuple[Callable[[], Any], Callable[[Any], object]]
 """How a state is read, and how it is set."""
@@ -75,6 +82,8 @@ def _states() -> Iterator[State]:
     yield lambda: set(sys.path), _forget_paths
     yield np.get_printoptions, lambda kept: np.set_printoptions(**kept)
     yield lambda: dict(os.environ), _set_environment
+    if hasattr(_LIBRARY, "fesetenv"):
+        yield _float_environment, _LIBRARY.fesetenv
     yield lambda: (warnings.filters, list(warnings.filters)), _set_filters
     yield sys.getrecursionlimit, sys.setrecursionlimit
     yield gc.isenabled, lambda on: gc.enable() if on else gc.disable()
@@ -102,6 +111,16 @@ def _states() -> Iterator[State]:
         yield from _of_torch(sys.modules["torch"])
     if "mindspore" in sys.modules:
         yield from _of_mindspore(sys.modules["mindspore"])
+
+
+def _float_environment() -> ctypes.Array[ctypes.c_char]:
+    """Read how the processor computes floats in this thread.
+
+    MindSpore's kernel of `ops.norm` (of an order but 2 and infinity) leaves it flushing numbers below 1e-38.
+    """
+    found = ctypes.create_string_buffer(_ENVIRONMENT)
+    _LIBRARY.fegetenv(found)
+    return found
 
 
 def _changed(read: Callable[[], Any], write: Callable[[Any], object]) -> Callable[[Any], object]:

@@ -228,3 +228,23 @@ def test_a_block_within_another_restores_nothing() -> None:
         inner = random.getstate()
         random.seed(5)
         assert random.getstate() == inner
+
+
+def test_numbers_below_the_smallest_normal_one_are_kept() -> None:
+    class Norm(mindspore.nn.Cell):
+        def construct(self, x):
+            return mindspore.ops.norm(x, 1)
+
+    small = np.full(8, 1e-40, np.float32)
+    torch.set_flush_denormal(False)
+    norm = Norm()
+    norm(mindspore.Tensor(small))
+    flushed = (small * np.float32(1) == 0).any()  # by the kernel, where it runs in this thread
+    torch.set_flush_denormal(False)
+    with preserve_process_state():
+        norm(mindspore.Tensor(small))
+        assert (small * np.float32(1) == 0).any() == flushed
+    assert (small * np.float32(1) > 0).all()
+    with preserve_process_state():
+        torch.set_flush_denormal(True)
+    assert (small * np.float32(1) > 0).all()

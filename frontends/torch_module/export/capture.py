@@ -24,7 +24,7 @@ from .custom_gradients import own_gradients
 from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
 from .export_errors import export_error, first_line, require_python, trace_error
-from .module_methods import idle_moves, registered_members, wrapped_alone
+from .module_methods import idle_moves, registered_members, without_new_buffers, wrapped_alone
 from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
 from .strategies import Sizes, choose_sizes, trace
@@ -248,7 +248,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         calls.clear()
         with structure_kept(module):  # what one way to trace has left in a cache is nothing to the next
             found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
-        return without_vmap(found)
+        return without_new_buffers(without_vmap(found))
 
     with (
         evaluation(module),

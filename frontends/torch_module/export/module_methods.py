@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .patches import original, patched
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
     from torch.nn import Module
 
 
@@ -64,3 +65,20 @@ def registered_members() -> Iterator[None]:
 
     with patched(home, get_submodule=get_submodule):
         yield
+
+
+def without_new_buffers(program: ExportedProgram) -> ExportedProgram:
+    """Take out copies of buffers that a forward registers for the first time; changes the program.
+
+    Torch writes each buffer that a forward assigns back to the placeholder at the buffer's place. A new one
+    has none, and an input's comes after the others. Torch gives such a copy the very record of its value.
+    """
+    import torch
+
+    inputs = set(program.graph_signature.user_inputs)
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten.copy_.default and not node.users:
+            written, value = node.args[:2]
+            if written.name in inputs and node.meta.get("val") is value.meta.get("val"):
+                program.graph.erase_node(node)
+    return program

@@ -258,6 +258,23 @@ def test_an_input_that_is_overwritten(check):
     assert not graph.updates
 
 
+def test_a_buffer_that_a_forward_registers_first_overwrites_no_input():
+    class Scaled(nn.Module):
+        def forward(self, x):
+            self.register_buffer("scale", x[:1] * 2, persistent=False)
+            return x * self.scale
+
+    class Written(nn.Module):
+        def forward(self, x):
+            x.copy_(x[:1] * 2)
+            return x + 1
+
+    for net, count in ((Scaled(), 0), (Written(), 1)):
+        graph = regraft.load(net, (torch.randn(2, 4),))
+        assert sum("overwrites its input" in note for note in graph.origin.notes) == count
+        assert regraft.verify(graph, graph).passed
+
+
 def test_a_buffer_that_counts(check):
     class Counts(nn.Module):
         def __init__(self) -> None:
