@@ -199,7 +199,9 @@ def _arguments(frame: FrameType | None, part: Any, user: FrameType) -> dict[str,
                 names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
                 found = {name: frame.f_locals[name] for name in names if name in frame.f_locals}
             elif found is not None:  # it hands its arguments on, but for what it is itself
-                found.pop("mode", None)
+                mode = found.pop("mode", None)
+                if isinstance(mode, str) and mode.startswith("RNN_"):
+                    found["nonlinearity"] = mode.removeprefix("RNN_").lower()
         frame = frame.f_back
     return found
 

@@ -245,3 +245,15 @@ def scales_make_sizes(scales: Sequence[float], sizes: Sequence[Any], wanted: Seq
         scale * size == result if isinstance(size, int) and isinstance(result, int) else scale.is_integer()
         for scale, size, result in zip(scales, sizes, wanted, strict=True)
     )
+
+
+def normalise_by_batch(call: Call, x: Value, scale: Value, bias: Value, epsilon: float) -> Value:
+    """Build the normalisation of each channel by the batch's own mean and variance."""
+    rank = call.rank(x)
+    axes = call.constant([a for a in range(rank) if a != 1])
+    centred = call.op("Sub", x, call.op("ReduceMean", x, axes))
+    variance = call.op("ReduceMean", square(call, centred), axes)
+    deviation = call.op("Sqrt", call.op("Add", variance, call.scalar_like(epsilon, x)))
+    shape = call.constant([1, -1] + [1] * (rank - 2))
+    scale, bias = call.op("Reshape", scale, shape), call.op("Reshape", bias, shape)
+    return call.op("Add", call.op("Mul", call.op("Div", centred, deviation), scale), bias)

@@ -206,8 +206,11 @@ def verify(
         outputs += refuse_fixed_sizes(source, fixed) if written else []
         if paired is not None:
             rows, culprit = paired.judged(rows, culprit, all(row.passed for row in outputs))
-        if paired is not None and isinstance(target, Graph) and not all(row.passed for row in outputs):
-            _name_causes(paired, sides, target, cases.differing() or inputs, seed)
+        agree = all(row.passed for row in outputs)
+        if paired is not None and agree and outputs:
+            sides.notes += paired.accept_constants()
+        if paired is not None and isinstance(target, Graph):
+            _name_causes(paired, sides, target, cases.differing() or inputs, seed, agree=agree)
         nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, gradients)
         outputs = [*before, *outputs]
         if one:
@@ -256,9 +259,15 @@ def verify(
 
 
 def _name_causes(
-    paired: NetComparison, sides: Sides, target: Graph, inputs: Mapping[str, Array] | None, seed: int
+    paired: NetComparison,
+    sides: Sides,
+    target: Graph,
+    inputs: Mapping[str, Array] | None,
+    seed: int,
+    *,
+    agree: bool,
 ) -> None:
-    """Name the lines of the target's methods that make the outputs differ, among the settings.
+    """Name the lines of the target that make it differ, among the settings.
 
     Args:
         paired: the two nets, whose settings get them.
@@ -266,16 +275,25 @@ def _name_causes(
         target: the target's graph.
         inputs: on which the outputs differ; None where the first ones do.
         seed: of the first ones.
+        agree: whether the outputs do, so that only parameters may differ.
     """
     from .causes.finding import causes_in_methods
+    from .causes.layers import causes_in_layers, replaced
     from .two_nets.attributes import COUNT
+    from .two_nets.calls import arguments_of_calls
 
     nets = paired.nets
-    if nets.differing:  # each keeps weights of its own, so that no value is equal
+    unpaired = [*nets.only_source, *nets.only_target]
+    unpaired += [name for p in nets.pairs if p.equal is None for name in (p.source, p.target)]
+    if nets.differing or (agree and not unpaired):  # each keeps weights of its own, so that no value is equal
         return
     given = make_inputs(sides.graph, bindings(sides.graph), seed) if inputs is None else inputs
-    runners = sides.source, sides.target
-    rows = causes_in_methods((sides.graph, target), runners, paired.modules, given, nets.settings)
+    runners, graphs, modules = (sides.source, sides.target), (sides.graph, target), paired.modules
+    layers = causes_in_layers(graphs, runners, modules, None if agree else given, unpaired)
+    rows = list(layers.rows)
+    if not agree and len(layers.layers) == len(rows):  # else weights do not fit: nothing behind them is equal
+        with replaced(target.origin.model, layers.layers):
+            rows += causes_in_methods(graphs, runners, modules, given, nets.settings)
     if rows:
         named = {(row.target, row.attribute) for row in rows}
         settings = [
@@ -285,7 +303,9 @@ def _name_causes(
             and not row.attribute.startswith(COUNT)
             and not (row.attribute == "layer" and row.target in {target for target, _ in named})
         ]
-        paired.nets = replace(nets, settings=[*settings, *rows])
+        calls = [*nets.calls, *arguments_of_calls(target, layers.rows, [], [])]
+        biases = [row for row in nets.biases if row.target not in {row.target for row in layers.rows}]
+        paired.nets = replace(nets, settings=[*settings, *rows], calls=calls, biases=biases)
 
 
 def _with_magnitudes(

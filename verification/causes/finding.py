@@ -153,7 +153,8 @@ def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRo
                 change.source,
                 change.target,
                 statement=change.write,
-                place=_constructed_at(record.function) or place_of(target, layer) or place,
+                place=_constructed_at(record.function)
+                or (place_of(target, layer) if id(record.function) in paths else place),
             )
         return AttributeRow(
             back.get(around, ""),

@@ -276,9 +276,13 @@ class MindSporeRunner:
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call one Cell with the arguments it was last called with, tensors replaced; see `Runner`."""
+        return self.run_part(call, self._arguments[call][0], inputs)
+
+    def run_part(self, call: str, part: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Call a Cell in the place of another one; see `Replacing`."""
         from mindspore import Tensor
 
-        cell, structure = self._arguments[call]
+        cell, structure = part, self._arguments[call][1]
         arguments, keywords = fill_slots(structure, [Tensor(np.array(value, copy=True)) for value in inputs])
         with evaluating([c for _, c in cells_of(cell)]):
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ...ir import Operator
 from ...ir.recipe import UpdateRule
 from ..recipes.trajectories import Batch, Learner, Reading, Trajectory
 from ..training.step import Step, Trainer
-from .runs import Run, Runner
+from .runs import Replacing, Run, Runner
 
 
 class PairedRunner:
@@ -53,6 +53,10 @@ class PairedRunner:
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one call; see `Runner`."""
         return self._runner.run_module(_rename_call(call, self._theirs), inputs)
+
+    def run_part(self, call: str, part: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run a layer in the place of that of one call; see `Replacing`."""
+        return cast(Replacing, self._runner).run_part(_rename_call(call, self._theirs), part, inputs)
 
     def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
         """Run the target with other values in place of what one call returns; see `Runner`."""

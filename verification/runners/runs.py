@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -153,6 +153,15 @@ class Glancing(Protocol):
         Returns:
             None where the call's module is no plain layer.
         """
+        ...
+
+
+@runtime_checkable
+class Replacing(Protocol):
+    """A runner that calls another layer in the place of one of the model's."""
+
+    def run_part(self, call: str, part: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run a layer with the arguments of one module call, tensors replaced as in `run_module`."""
         ...
 
 

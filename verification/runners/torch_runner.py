@@ -301,10 +301,14 @@ class TorchRunner:
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call one module with the arguments it was last called with, tensors replaced; see `Runner`."""
+        return self.run_part(call, self._arguments[call][0], inputs)
+
+    def run_part(self, call: str, part: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Call a module in the place of another one; see `Replacing`."""
         import torch
         from torch.utils import _pytree as pytree
 
-        module, leaves, spec, changed = self._arguments[call]
+        module, (_, leaves, spec, changed) = part, self._arguments[call]
         tensors = [tensor_of(value) for value in inputs]
         if self._double:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...checkpoints.spelling import COUNTER, plain_shape, role_of
-from ...ir import Graph, Operator, Parameter, TensorData, numpy_dtype
+from ...frontends.constructions import arguments_of, part_at
+from ...ir import Graph, Module, Operator, Parameter, TensorData, numpy_dtype
 from ...ir.fixed_scales import is_fixed_scale
 
 _LAYER_ROLES = re.compile(
@@ -88,6 +89,7 @@ def _layers(graph: Graph, names: dict[int, str]) -> list[Layer]:
     for registered, module in enumerate(graph.modules):
         held = {n: k for n, k in module.parameters.items() if k not in seen and role_of(n) != COUNTER}
         seen |= set(held.values())
+        held = {n: k for n, k in held.items() if not _is_idle(graph, module, n, k)}
         if not held:
             continue
         path = re.sub(r"\.bn2d$", "", graph.modules.path(module.key))
@@ -105,6 +107,16 @@ def _layers(graph: Graph, names: dict[int, str]) -> list[Layer]:
             alone = {"": key}
             found.append(Layer(names[key], -1, alone, _signature(graph, alone), (len(calls), reader[key])))
     return sorted(found, key=lambda layer: layer.place)
+
+
+def _is_idle(graph: Graph, module: Module, name: str, key: int) -> bool:
+    """Whether a parameter is a statistic that its layer neither reads nor updates: it has the batch's own."""
+    if role_of(name) not in ("running_mean", "running_var"):
+        return False
+    if graph.operators():
+        return not graph.flow.out_degree(key) and key not in graph.updates
+    given = arguments_of(part_at(graph.origin.model, graph.modules.path(module.key)))
+    return (given or {}).get("use_batch_statistics") is True
 
 
 def _signature(graph: Graph, roles: dict[str, int]) -> tuple[object, ...]:

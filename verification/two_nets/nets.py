@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from ...checkpoints.joins import Join
+from ...checkpoints.spelling import plain_name, role_of
 from ...frontends.constructions import is_fresh
 from ...ir import Graph, Parameter, TensorData
 from ..report import ModuleRow
 from .attributes import AttributeRow, compare_attributes, moved
 from .calls import advised_by, arguments_of_calls, placed_by
+from .constants import constants_of, constants_of_layers, names_of
 from .draws import draws_of
 from .laws import compare_laws
 from .module_pairs import module_pairs
@@ -118,6 +120,29 @@ class NetComparison:
         known = [] if target.operators() else target.origin.notes
         return [*known, *self._casts(), *self.pairing.notes, *self._joined]
 
+    def accept_constants(self) -> list[str]:
+        """Take what one net alone holds, and nothing changes, as constants that equal outputs prove.
+
+        Returns:
+            A note of those of the source, which a checkpoint of it may have otherwise.
+        """
+        graphs = [net.graph for net in self.sides]
+        own = names_of(graphs[0], constants_of_layers(graphs[0]))
+        mine = own | names_of(graphs[0], constants_of(graphs[0], followed=True))
+        theirs = names_of(graphs[1], constants_of(graphs[1], followed=False))
+        written = [name for name in self.nets.only_source if name in mine and name not in own]
+        self.nets = replace(
+            self.nets,
+            only_source=[name for name in self.nets.only_source if name not in mine],
+            only_target=[name for name in self.nets.only_target if name not in theirs],
+            biases=[row for row in self.nets.biases if f"{row.target}.bias" not in own | mine],
+        )
+        if not written:
+            return []
+        names = ", ".join(f"`{name}`" for name in written[:_LISTED])
+        more = ", …" if len(written) > _LISTED else ""
+        return [f"constants that the target writes out: {names}{more}; a checkpoint cannot change them there"]
+
     def settle(self, joins: list[Join], proven: list[Join], notes: list[str]) -> None:
         """Take what was found of fused layers, or why nothing was.
 
@@ -205,6 +230,10 @@ class NetComparison:
         }
 
 
+_LISTED = 6
+"""Names that a note lists."""
+
+
 def _is_drawn(parameter: Parameter) -> bool:
     """Whether the law that a parameter's values come from is known."""
     return parameter.initializer is not None and parameter.initializer.law != "unknown"
@@ -228,32 +257,51 @@ def _biases(pairing: Pairing, modules: dict[str, str]) -> list[AttributeRow]:
     """
     target = pairing.target.graph
     framework = target.origin.framework
-    keyword = {"mindspore": "has_bias", "torch": "bias"}.get(framework)
     back = {other: path for path, other in modules.items()}
     rows: list[AttributeRow] = []
     sides = (pairing.only_source, pairing.only_target)
     for names, opposite, wanted in ((*sides, True), (*sides[::-1], False)):
+        held, missing = {plain_name(name) for name in names}, {plain_name(name) for name in opposite}
         for name in names:
             layer, _, last = name.rpartition(".")
             path, other = (layer, modules.get(layer)) if wanted else (back.get(layer), layer)
-            if f"{other if wanted else path}.bias" in opposite:
+            if f"{other if wanted else path}.bias" in missing or role_of(last) != "bias":
                 continue
             module = None if other is None else target.modules.find(other)
-            if keyword is None or last != "bias" or not path or not other or module is None:
+            if not path or not other or module is None:
                 continue
-            rows.append(
-                AttributeRow(
-                    path,
-                    other,
-                    module.class_name,
-                    "bias",
-                    wanted,
-                    not wanted,
-                    arguments=((keyword, str(wanted)),),
-                    place=place_of(target, other),
+            alone = f"{plain_name(layer)}.weight" not in held
+            keyword = _switch(framework, module.class_name, alone=alone)
+            if keyword:
+                rows.append(
+                    AttributeRow(
+                        path,
+                        other,
+                        module.class_name,
+                        "bias" if alone else keyword,
+                        wanted,
+                        not wanted,
+                        arguments=((keyword, str(wanted)),),
+                        place=place_of(target, other),
+                    )
                 )
-            )
     return rows
+
+
+def _switch(framework: str, class_name: str, *, alone: bool) -> str:
+    """The argument that gives a layer its bias, or its scale and bias; empty where there is none.
+
+    Args:
+        framework: the layer's.
+        class_name: its class.
+        alone: whether its bias alone is in question.
+    """
+    if class_name.startswith("LayerNorm"):
+        torch_name = "bias" if alone else "elementwise_affine"
+        return torch_name if framework == "torch" else ""
+    if "Norm" in class_name:
+        return "" if alone else "affine"
+    return {"mindspore": "has_bias", "torch": "bias"}.get(framework, "") if alone else ""
 
 
 def _turned_row(target: Graph, found: Turned) -> AttributeRow:

@@ -18,10 +18,13 @@ from ...checkpoints.joins import Join
 from ...checkpoints.prefixes import align
 from ...checkpoints.spelling import plain_name, plain_shape
 from ...ir import Graph, ModelError
+from .constants import constants_of_layers
 from .fusing import Fused, Stated, fused_of, groups_of, put_together, stated_groups
 from .layers import Layer, Net, describe
 from .orientation import is_turned
 from .pair_map import PairMap
+
+_NORMALISING = {"weight", "bias", "running_mean", "running_var"}
 
 _LISTED = 8
 """Names of one side that a message lists."""
@@ -160,6 +163,7 @@ class _Search:
         self._by_map()
         self._by_name()
         self._by_prefix()
+        self._leave_constants()
         rounds = [self._by_neighbours, self._by_order, self._by_surroundings]
         if (
             not self.is_called
@@ -215,10 +219,34 @@ class _Search:
             other = theirs.get(plain_name(path))
             if other not in self.free[1]:
                 continue
-            if self.free[1][other].signature == layer.signature or self._is_turned(
-                layer, self.free[1][other]
+            theirs_layer = self.free[1][other]
+            if (
+                theirs_layer.signature == layer.signature
+                or self._is_turned(layer, theirs_layer)
+                or self._is_one_normalisation(layer, theirs_layer)
             ):
                 self._join(path, other, "name")
+
+    def _is_one_normalisation(self, mine: Layer, theirs: Layer) -> bool:
+        """Whether two layers are normalisations of one size, of which one has no statistics or no scale."""
+        sides = ((mine, self._net(0)), (theirs, self._net(1)))
+        shapes = [{net.parameter(k).data.shape for k in layer.parameters.values()} for layer, net in sides]
+        roles = [set(layer.parameters) for layer, _ in sides]
+        statistics = [bool(held & {"running_mean", "running_var"}) for held in roles]
+        return (
+            shapes[0] == shapes[1]
+            and len(shapes[0]) == 1
+            and statistics[0] != statistics[1]
+            and all(held <= _NORMALISING for held in roles)
+        )
+
+    def _leave_constants(self) -> None:
+        """Leave alone what layers hold for `affine=False`, which stands for no parameter of another name."""
+        for side in (0, 1):
+            fixed = constants_of_layers(self._net(side).graph)
+            for path, layer in list(self.free[side].items()):
+                if fixed and fixed.issuperset(layer.parameters.values()):
+                    del self.free[side][path]
 
     def _is_turned(self, mine: Layer, theirs: Layer) -> bool:
         """Whether two layers differ in their weight alone, which one multiplies transposed."""

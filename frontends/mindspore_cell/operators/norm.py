@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ... import formulas
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -11,11 +12,16 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("BatchNorm")
 def batch_norm(call: Call) -> tuple[Value, ...]:
-    """MindIR's momentum is the primitive's default in evaluation; the layer's own is on the Cell."""
-    if call.int(5):
-        raise call.unsupported("it runs on batch statistics in evaluation mode")
+    """MindIR's momentum is the primitive's default in evaluation; the layer's own is on the Cell.
+
+    With `use_batch_statistics=True` it normalises by the batch in evaluation too, and reads no statistics.
+    """
     if call.int(8) != 0:
         raise call.unsupported("expected data_format NCHW")
+    if call.int(5):
+        call.ignore(3, 4, 7)
+        x, scale, bias = call.value(0), call.value(1), call.value(2)
+        return (formulas.normalise_by_batch(call, x, scale, bias, call.float(6)),)
     own = getattr(call.cell, "momentum", None)  # kept as 1 - momentum, the share of the new statistics
     share = float(own) if isinstance(own, (int, float)) else call.float(7)
     call.ignore(7)

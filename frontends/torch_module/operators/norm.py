@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
+from ...formulas import normalise_by_batch
 from ...lowering_table import LoweringTable
 from ..call import Call
 
@@ -51,7 +52,7 @@ def batch_norm(call: Call) -> Value:
     if mean is None or variance is None:
         call.ignore("momentum")
         scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
-        found = _with_batch_statistics(call, _input(call), scale, bias, call.float("eps"))
+        found = normalise_by_batch(call, _input(call), scale, bias, call.float("eps"))
         return call.cast(found, call.dtype)
     return _with_running_statistics(call)
 
@@ -75,17 +76,6 @@ def _with_running_statistics(call: Call) -> Value:
         momentum=1 - call.float("momentum"),
     )
     return call.cast(found, call.dtype_of(call.value("input")))
-
-
-def _with_batch_statistics(call: Call, x: Value, scale: Value, bias: Value, epsilon: float) -> Value:
-    rank = call.rank("input")
-    axes = call.constant([a for a in range(rank) if a != 1])
-    centred = call.op("Sub", x, call.op("ReduceMean", x, axes))
-    variance = call.op("ReduceMean", call.op("Mul", centred, centred), axes)
-    deviation = call.op("Sqrt", call.op("Add", variance, call.scalar_like(epsilon, x)))
-    shape = call.constant([1, -1] + [1] * (rank - 2))
-    scale, bias = call.op("Reshape", scale, shape), call.op("Reshape", bias, shape)
-    return call.op("Add", call.op("Mul", call.op("Div", centred, deviation), scale), bias)
 
 
 @TABLE.op("aten.layer_norm.default")

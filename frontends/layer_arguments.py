@@ -1,0 +1,123 @@
+"""What the arguments of one framework's layers are in another's layers of the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isclose
+from typing import Any
+
+Arguments = dict[str, Any]
+
+_CLASSES = {
+    "ConvTranspose1d": "Conv1dTranspose",
+    "ConvTranspose2d": "Conv2dTranspose",
+    "ConvTranspose3d": "Conv3dTranspose",
+    "Hardshrink": "HShrink",
+    "Hardsigmoid": "HSigmoid",
+    "Hardswish": "HSwish",
+    "Linear": "Dense",
+    "LocalResponseNorm": "LRN",
+    "SELU": "SeLU",
+    "Softshrink": "SoftShrink",
+}
+"""Class of torch's -> MindSpore's, where they are named otherwise."""
+
+_NAMES: dict[str, dict[str, str]] = {
+    "": {"dim": "axis", "negative_slope": "alpha", "groups": "group"},
+    "LayerNorm": {"eps": "epsilon"},
+    "PReLU": {"num_parameters": "channel", "init": "w"},
+    "ChannelShuffle": {"groups": "groups"},
+    **{
+        name: {"bias": "has_bias"}
+        for name in ("Linear", "LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "MultiheadAttention")
+    },
+}
+"""Class of torch's -> its arguments that MindSpore names otherwise; "" for any class."""
+
+ELSEWHERE = ("Conv", "MaxPool", "AvgPool", "LPPool", "Dropout", "Linear", "Dense", "Embedding", "Identity")
+"""How classes begin whose settings are read from operators, where padding is worked out."""
+
+_NEVER = frozenset({"self", "name", "dtype", "device", "inplace", "size_average", "reduce", "weight_init"})
+
+_COUNTED_OTHERWISE = ("BatchNorm", "InstanceNorm", "SyncBatchNorm")
+"""How classes begin whose momentum is the share of the old statistics in one framework, of the new in the
+other; it acts in training only, and is a setting of their operator."""
+
+
+def class_like(class_name: str, framework: str, other: str) -> str:
+    """Return the name that a layer's class has in another framework."""
+    if framework == other:
+        return class_name
+    names = _CLASSES if framework == "torch" else {theirs: mine for mine, theirs in _CLASSES.items()}
+    return names.get(class_name, class_name)
+
+
+def arguments_like(
+    class_name: str, given: Mapping[str, Any], framework: str, other: str, rank: int | None = None
+) -> Arguments:
+    """Return what a layer's arguments are in another framework's layer of the same kind.
+
+    Args:
+        class_name: the layer's class.
+        given: its constructor's arguments, defaults included.
+        framework: the layer's, "torch" or "mindspore".
+        other: the framework to say them in.
+        rank: of the layer's input, where it is known.
+
+    Example:
+        >>> arguments_like("LeakyReLU", {"negative_slope": 0.01, "inplace": False}, "torch", "mindspore")
+        {'alpha': 0.01}
+        >>> arguments_like("LRN", {"depth_radius": 2, "alpha": 1.0}, "mindspore", "torch")
+        {'size': 5, 'alpha': 5.0}
+    """
+    found = {name: value for name, value in given.items() if name not in _NEVER and value is not None}
+    if framework == other:
+        return found
+    if class_name.startswith(_COUNTED_OTHERWISE):
+        found.pop("momentum", None)
+    if class_name in ("LocalResponseNorm", "LRN"):
+        return _of_responses(found, framework)
+    if framework == "torch":
+        names = _NAMES[""] | _NAMES.get(class_name, {})
+        made = {names.get(name, name): value for name, value in found.items()}
+        return made | _further(class_name, found, rank)
+    torch_name = class_like(class_name, framework, other)
+    back = {mine: theirs for theirs, mine in (_NAMES[""] | _NAMES.get(torch_name, {})).items()}
+    return {back.get(name, name): value for name, value in found.items()}
+
+
+def _of_responses(given: Arguments, framework: str) -> Arguments:
+    """Local response normalisation: torch counts all channels and divides alpha by their number."""
+    if framework == "torch":
+        size = given["size"]
+        made = {"depth_radius": size // 2, "bias": given.get("k"), "alpha": given.get("alpha", 0) / size}
+        return {**made, "beta": given.get("beta")} if size % 2 else {}
+    size = 2 * given["depth_radius"] + 1
+    made = {"size": size, "k": given.get("bias"), "alpha": given.get("alpha", 0) * size}
+    return {name: value for name, value in (made | {"beta": given.get("beta")}).items() if value is not None}
+
+
+def _further(class_name: str, given: Arguments, rank: int | None) -> Arguments:
+    """Arguments that MindSpore's layer needs besides for what torch's does by itself."""
+    if class_name == "LayerNorm" and rank is not None:
+        shape = given.get("normalized_shape")
+        begin = rank - (1 if isinstance(shape, int) else len(shape or ()))
+        return {"begin_norm_axis": begin, "begin_params_axis": begin}
+    if class_name == "GELU":
+        return {"approximate": given.get("approximate") == "tanh"}
+    if class_name.startswith("BatchNorm") and given.get("track_running_stats") is False:
+        return {"use_batch_statistics": True}
+    if class_name == "Upsample" and given.get("mode") in ("linear", "bilinear", "bicubic", "trilinear"):
+        return {"recompute_scale_factor": True} if "scale_factor" in given else {}
+    return {}
+
+
+def is_same_argument(a: Any, b: Any) -> bool:
+    """Whether two values of an argument are one: ``2`` is ``(2, 2)`` of a window."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return isclose(a, b, rel_tol=1e-6, abs_tol=1e-12)
+    if isinstance(a, (tuple, list)) or isinstance(b, (tuple, list)):
+        size = max(len(v) for v in (a, b) if isinstance(v, (tuple, list)))
+        one, two = (list(v) if isinstance(v, (tuple, list)) else [v] * size for v in (a, b))
+        return len(one) == len(two) and all(map(is_same_argument, one, two))
+    return type(a) is type(b) and bool(a == b)
