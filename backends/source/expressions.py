@@ -168,6 +168,13 @@ LIST = "[]"
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A module as its owner constructs it, which is known once its class is."""
+
+    module: int
+
+
+@dataclass(frozen=True, slots=True)
 class Helper:
     """A function or class of the emitted file's own, which a file that holds its name is written with."""
 
@@ -229,6 +236,7 @@ Part = (
     | Quoted
     | NnClass
     | Helper
+    | Member
     | OptionalMember
     | Access
 )

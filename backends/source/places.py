@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ...ir import BackendError, TensorData
 from .emitting import Extra
-from .modules.cells import Cells
+from .modules.emitted_net import EmittedNet
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class Program:
     buffers: list[str] = field(default_factory=list)
 
 
-def record_places(cells: Cells, program: Program) -> None:
+def record_places(net: EmittedNet, program: Program) -> None:
     """Record where every parameter went, and the module paths that changed."""
     emitted: dict[int, str] = {0: ""}
-    provenance = cells.graph.provenance
-    sources = {**cells.modules.paths, **(provenance.modules if provenance else {})}
-    for key in cells.modules.position:
+    provenance = net.graph.provenance
+    sources = {**net.modules.paths, **(provenance.modules if provenance else {})}
+    for key in net.modules.position:
         above = emitted[key]
-        for name, child in cells.modules.children(key):
-            access = cells.by_module[key].children[child]
+        for name, child in net.modules.children(key):
+            access = net.by_module[key].children[child]
             step = access if isinstance(access, str) else name
             emitted[child] = f"{above}.{step}" if above else step
             if emitted[child] != sources[child]:
@@ -55,23 +55,23 @@ def record_places(cells: Cells, program: Program) -> None:
     for key, other in provenance.merged.items() if provenance else ():
         program.renamed_modules[sources[key]] = emitted[other]
         program.renamed_modules[sources[other]] = emitted[other]
-    for parameter, holders in cells.modules.declared.items():
-        state = cells.by_module[holders[0]].state[parameter]
-        data = cells.graph.parameter(parameter).data
+    for parameter, holders in net.modules.declared.items():
+        state = net.by_module[holders[0]].state[parameter]
+        data = net.graph.parameter(parameter).data
         program.targets[parameter] = ParameterPlace(
             _join(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
         )
-        node = cells.graph.parameter(parameter)
-        if node.is_buffer and cells.dialect.distribution(node) is None:
+        node = net.graph.parameter(parameter)
+        if node.is_buffer and net.dialect.distribution(node) is None:
             program.buffers.append(program.targets[parameter].name)
-        forms = {(s.transform, s.shape) for h in holders if (s := cells.by_module[h].state[parameter])}
+        forms = {(s.transform, s.shape) for h in holders if (s := net.by_module[h].state[parameter])}
         if len(forms) > 1:
             raise BackendError(
                 "E602",
                 "expected one layout of a tied parameter, got several",
-                place=cells.graph.parameter(parameter).name,
+                place=net.graph.parameter(parameter).name,
             )
-    for key, cell in cells.by_module.items():
+    for key, cell in net.by_module.items():
         for name, data in cell.constants:
             program.constants.append((_join(emitted[key], name), data))
             program.buffers.append(_join(emitted[key], name))

@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Callable
 
 from ...ir import BackendError, Graph, Parameter
+from .class_definition import Class
 from .classes.shared_classes import define_classes
 from .dialect import Dialect, Net
 from .formatting import format_source
 from .helpers import helper_texts
-from .modules.cell_builder import CellBuilder
-from .modules.constructor_arguments import Class
+from .modules.build_net import build_net
 from .modules.contraction import Contraction
 from .places import Program, record_places
 from .python_names import names_of
@@ -39,13 +39,13 @@ def make_program(
             place="the root graph",
             hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
         )
-    builder = CellBuilder(Contraction(graph), dialect, explicit=explicit)
-    classes = define_classes(builder)
+    net = build_net(Contraction(graph), dialect, explicit=explicit)
+    classes, factories = define_classes(net)
     program = Program("")
-    record_places(builder.cells, program)
+    record_places(net, program)
     texts = [write_class(c, dialect, _is_grouped(graph, c)) for c in classes]
     helpers = helper_texts(dialect.helpers, (part for class_ in classes for part in class_.parts()))
-    body = "\n\n".join([*helpers, builder.factories.text(), *texts])
+    body = "\n\n".join([*helpers, factories.text(), *texts])
     frozen = sorted(
         {
             t.name
@@ -55,7 +55,7 @@ def make_program(
         | {name for name, *_ in program.extra}
     )
     undrawn = [program.targets[p.key].name for p in _find_undrawn(graph, dialect) if p.key in program.targets]
-    net = Net(
+    facts = Net(
         classes[-1].name,
         checkpoint(program) if callable(checkpoint) else checkpoint,
         frozen=frozen,
@@ -63,7 +63,7 @@ def make_program(
         undrawn=sorted(undrawn),
         holds=bool(program.targets or program.constants or program.extra),
     )
-    body += "\n" + dialect.build(net)
+    body += "\n" + dialect.build(facts)
     program.text = format_source(_header(graph, classes, dialect) + _imports(body, dialect) + "\n" + body)
     return program
 

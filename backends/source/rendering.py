@@ -16,6 +16,7 @@ from .expressions import (
     FanIn,
     Helper,
     Literal,
+    Member,
     NnClass,
     OptionalMember,
     Part,
@@ -86,7 +87,10 @@ class Renderer:
             return self._element(part)
         if isinstance(part, Slice):
             return f"{self.text(part.owner)}[{self._bound(part.start)}:{self._bound(part.stop)}]"
-        return f"({self.text(part.inner)})" if isinstance(part, Brackets) else self.text(part.part)
+        if isinstance(part, Brackets):
+            return f"({self.text(part.inner)})"
+        assert not isinstance(part, Member)  # its constructor is in its place
+        return self.text(part.part)
 
     def _members(self, part: Tuple) -> list[str]:
         """Return the members of a tuple: ``x.shape[1]`` for ``*x.shape[1:2]``, ``n, 3`` for ``*(n, 3)``."""

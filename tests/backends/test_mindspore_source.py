@@ -24,10 +24,10 @@ from torch.nn import functional as F
 
 import regraft
 from regraft.backends.mindspore_source import emit_source, write
+from regraft.backends.source.class_definition import Class, ConstructorArgument
 from regraft.backends.source.classes.simplify_arguments import simplify_arguments
+from regraft.backends.source.definitions import Definition
 from regraft.backends.source.expressions import Literal, NnClass
-from regraft.backends.source.modules.cell_definition import Definition
-from regraft.backends.source.modules.constructor_arguments import Class, ConstructorArgument
 from regraft.checkpoints.ckpt import read_ckpt
 from regraft.ir import (
     Builder,

@@ -7,20 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+from ..class_definition import Class, Condition, ConstructorArgument, sequence_of
+from ..definitions import Definition
 from ..expressions import MISSING, Argument, Call, Literal, Name, NnClass, OptionalMember, Part
-from ..modules.cell_definition import Definition
-from ..modules.constructor_arguments import (
-    Class,
-    Condition,
-    ConstructorArgument,
-    Hole,
-    sequence_of,
-    tag_types,
-)
 from ..names import Names, free_name
 from ..rendering import Renderer
 from ..traversal import accesses, empty, literals, shape_of
 from .simplify_arguments import DIFFER
+from .structure import LiteralSite, tag_types
 
 _MOST_OPTIONAL = 3
 """Most members of a sequence that instances of a class may lack."""
@@ -159,7 +153,7 @@ def _measure_likeness(a: Sequence[object], b: Sequence[object]) -> float:
 # -- when a class is made ---------------------------------------------------------------------------
 
 
-def define_optional_members(class_: Class, columns: Sequence[tuple[Hole, ...]], names: Names) -> None:
+def define_optional_members(class_: Class, columns: Sequence[tuple[LiteralSite, ...]], names: Names) -> None:
     """Set when the optional members of a class's sequences are present, and their arguments."""
     first = class_.instances[0]
     known: dict[tuple[bool, ...], Condition] = {}
@@ -197,7 +191,7 @@ def _member_of(definition: Definition, at: int, number: int) -> OptionalMember:
 def _solve(
     class_: Class,
     member: OptionalMember,
-    columns: Sequence[tuple[Hole, ...]],
+    columns: Sequence[tuple[LiteralSite, ...]],
     present: tuple[bool, ...],
     known: Condition | None,
     names: Names,
@@ -213,30 +207,30 @@ def _solve(
         names: those that are taken.
     """
     instances = [at for at, there in enumerate(present) if there]
-    free: list[tuple[Hole, ...]] = []
+    free: list[tuple[LiteralSite, ...]] = []
     by_hint: dict[str, ConstructorArgument] = {}
     for column in columns:
-        hole, values = column[instances[0]], [column[at].literal.value for at in instances]
-        argument = _find_equal(class_, values, instances, hole.literal.hint)
+        site, values = column[instances[0]], [column[at].literal.value for at in instances]
+        argument = _find_equal(class_, values, instances, site.literal.hint)
         if argument is not None:
-            class_.holes[hole.literal] = argument
-            by_hint.setdefault(hole.literal.hint, argument)
-        elif len(set(tag_types(values))) > 1 or (known is None and _is_layer_of(member.part, hole.literal)):
+            class_.holes[site.literal] = argument
+            by_hint.setdefault(site.literal.hint, argument)
+        elif len(set(tag_types(values))) > 1 or (known is None and _is_layer_of(member.part, site.literal)):
             free.append(column)
     if known is not None and not free:
         return known
     leaving = by_hint.get("out_channels")
     made: dict[tuple[object, ...], ConstructorArgument] = {}
     for column in free:
-        hole, values = column[instances[0]], tag_types(column[at].literal.value for at in instances)
+        site, values = column[instances[0]], tag_types(column[at].literal.value for at in instances)
         argument = made.get(values)
         if argument is None:
-            entering = hole.literal.hint == "in_channels" and leaving is not None
+            entering = site.literal.hint == "in_channels" and leaving is not None
             argument = _make_optional_argument(column, present, leaving if entering else None)
             made[values] = argument
             class_.arguments.append(argument)
-        class_.holes[hole.literal] = argument
-        by_hint.setdefault(hole.literal.hint, argument)
+        class_.holes[site.literal] = argument
+        by_hint.setdefault(site.literal.hint, argument)
     entering = by_hint.get("in_channels")
     if entering is not None and leaving is not None:
         differ = tuple(a != b for a, b in zip(entering.values, leaving.values, strict=True))
@@ -258,10 +252,10 @@ def _is_layer_of(part: Part, literal: Literal) -> bool:
 
 
 def _make_optional_argument(
-    column: tuple[Hole, ...], present: tuple[bool, ...], otherwise: ConstructorArgument | None
+    column: tuple[LiteralSite, ...], present: tuple[bool, ...], otherwise: ConstructorArgument | None
 ) -> ConstructorArgument:
     """Return an argument for an optional member; None, or a neutral value, where it is absent."""
-    values = [hole.literal.value for hole in column]
+    values = [site.literal.value for site in column]
     if otherwise is not None:
         pairs = zip(values, present, otherwise.values, strict=True)
         given = tuple(value if there else other for value, there, other in pairs)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import Value
+from ..class_definition import Class, ConstructorArgument
+from ..definitions import Definition
 from ..expressions import ANY, Expression, Literal, Part, Use, first_call
-from ..modules.cell_definition import Definition
-from ..modules.constructor_arguments import Class, ConstructorArgument, structure, tag_types
 from ..traversal import leave_out_absent, literals, shape_of, substitute
+from .structure import structure, tag_types
 
 
 def merge_optional_children(

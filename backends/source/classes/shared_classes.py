@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..expressions import ABSENT, MISSING, Argument, Call, Expression, Literal, Name, Part
-from ..modules.cell_builder import CellBuilder
-from ..modules.cell_definition import Definition
-from ..modules.constructor_arguments import Class, ConstructorArgument, Hole, holes_of, structure, tag_types
+from ..class_definition import Class, ConstructorArgument
+from ..definitions import Definition
+from ..expressions import ABSENT, MISSING, Argument, Call, Expression, Literal, Member, Name, Part
+from ..modules.emitted_net import EmittedNet
 from ..names import Names, free_name, identifier
+from ..traversal import rebuild
 from .align_sequences import align_sequences, define_optional_members
-from .class_order import sort_into_levels
+from .factories import Factories
 from .merge_optional_children import add_optional_arguments, merge_optional_children
 from .simplify_arguments import simplify_arguments
+from .structure import LiteralSite, literal_sites, structure, tag_types
 from .variadic_inputs import gather_inputs
 
 _OWN_ACTIVATIONS = frozenset(
@@ -21,57 +23,81 @@ _OWN_ACTIVATIONS = frozenset(
 """Names that sources give to activations of their own."""
 
 
-def define_classes(builder: CellBuilder) -> list[Class]:
-    """Build every cell, callees first, unify the classes of each level, and return them in writing order."""
+def define_classes(net: EmittedNet) -> tuple[list[Class], Factories]:
+    """Unify the definitions of each level; returns the classes in writing order, and their factories."""
+    constructors = Constructors(net)
+    names, reserved = net.dialect.names, constructors.factories.names()
     classes: list[Class] = []
     taken: set[str] = set()
-    cells, reserved = builder.cells, builder.factories.names()
-    for level in sort_into_levels(cells.tree, cells.modules.position, cells.modules.children):
-        groups: dict[object, list[Definition]] = {}
-        definitions = [
-            definition for key in level if (definition := builder.build(key).definition) is not None
-        ]
-        gather_inputs(definitions, cells.dialect.concatenation)
+    for level in net.levels:
+        definitions = [found for key in level if (found := net.by_module[key].definition) is not None]
+        for definition in definitions:
+            definition.attributes = [(n, constructors.resolve(part)) for n, part in definition.attributes]
+        gather_inputs(definitions, net.dialect.concatenation)
         align_sequences(definitions)
+        groups: dict[object, list[Definition]] = {}
         for definition in definitions:
             groups.setdefault(structure(definition), []).append(definition)
         merged = merge_optional_children(list(groups.values()))
-        names: dict[int, str] = {}
-        for definitions, _ in sorted(
-            merged, key=lambda group: -len(group[0])
-        ):  # the most usual has the plain name
-            plain = definitions[0].source_class
-            names[definitions[0].module] = cells.dialect.names.class_(plain, taken)
-            taken.add(names[definitions[0].module])
-        for definitions, optional in merged:
-            found = _unify(definitions, names[definitions[0].module], reserved, cells.dialect.names)
+        named: dict[int, str] = {}
+        for group, _ in sorted(merged, key=lambda group: -len(group[0])):  # the most usual has the plain name
+            named[group[0].module] = names.class_(group[0].source_class, taken)
+            taken.add(named[group[0].module])
+        for group, optional in merged:
+            found = _unify(group, named[group[0].module], reserved, names)
             add_optional_arguments(found, optional)
             simplify_arguments(found)
             classes.append(found)
-            for at, definition in enumerate(definitions):
-                cells.by_module[definition.module].constructor = _construction(found, at)
-    return classes
+            for at, definition in enumerate(group):
+                constructors.made[definition.module] = _construction(found, at)
+    return classes, constructors.factories
+
+
+class Constructors:
+    """How owners construct the modules of a net.
+
+    Attributes:
+        factories: functions of the file that many layers are constructed by.
+        made: module -> its constructor, for those that are instances of a class which is known.
+    """
+
+    def __init__(self, net: EmittedNet) -> None:
+        self._net, place_of = net, net.modules.place_of
+        layers = [key for key in net.modules.position if net.by_module[key].layer is not None]
+        placed = [(place_of(key), net.by_module[key].constructor) for key in layers]
+        self.factories = Factories(placed, net.dialect)
+        self.made: dict[int, Part] = {}
+
+    def resolve(self, part: Part) -> Part:
+        """Return a part with the constructors of the modules in it."""
+        if not isinstance(part, Member):
+            return rebuild(part, self.resolve)
+        if part.module not in self.made:
+            found = self._net.by_module[part.module].constructor
+            assert found is not None
+            self.made[part.module] = self.factories.apply(self.resolve(found))
+        return self.made[part.module]
 
 
 def _unify(definitions: list[Definition], name: str, reserved: set[str], names: Names) -> Class:
     """Return one class for definitions of one structure, with arguments for literals that differ."""
     found = Class(name, definitions)
-    columns = list(zip(*(holes_of(d) for d in definitions), strict=True))
+    columns = list(zip(*(literal_sites(d) for d in definitions), strict=True))
     by_values: dict[tuple[object, ...], ConstructorArgument] = {}
     for column in columns:
-        hole, values = column[0], tuple(h.literal.value for h in column)
+        site, values = column[0], tuple(h.literal.value for h in column)
         tags = tag_types(values)
         if any(v is ABSENT for v in values) or len(set(tags)) == 1:
             continue
         argument = by_values.get(tags)
         if argument is None:
-            argument = by_values[tags] = ConstructorArgument("", values, hole.default, hint=hole.literal.hint)
+            argument = by_values[tags] = ConstructorArgument("", values, site.default, hint=site.literal.hint)
             if all(isinstance(v, Name) for v in values):
                 argument.default = Counter(values).most_common(1)[0][0]
-            elif not any(v == hole.default and type(v) is type(hole.default) for v in values):
+            elif not any(v == site.default and type(v) is type(site.default) for v in values):
                 argument.default = MISSING
-        argument.in_construct |= hole.in_construct
-        found.holes[hole.literal] = argument
+        argument.in_construct |= site.in_construct
+        found.holes[site.literal] = argument
     found.arguments = list(by_values.values())
     define_optional_members(found, columns, names)
     written = [next((h for h in c if h.literal.value is not ABSENT), c[0]) for c in columns]
@@ -79,13 +105,13 @@ def _unify(definitions: list[Definition], name: str, reserved: set[str], names: 
     return found
 
 
-def _name_arguments(class_: Class, holes: list[Hole], reserved: set[str]) -> None:
+def _name_arguments(class_: Class, holes: list[LiteralSite], reserved: set[str]) -> None:
     """Name the arguments after what they are first used for, and put them in that order."""
-    used: dict[ConstructorArgument, list[Hole]] = {}
-    for hole in holes:
-        argument = class_.holes.get(hole.literal)
+    used: dict[ConstructorArgument, list[LiteralSite]] = {}
+    for site in holes:
+        argument = class_.holes.get(site.literal)
         if argument is not None:
-            used.setdefault(argument, []).append(hole)
+            used.setdefault(argument, []).append(site)
     leaving = [h for h in holes if h.literal.hint == "out_channels" and not h.in_construct]
     last = class_.holes.get(leaving[-1].literal) if leaving else None
     order = {key: at for at, key in enumerate(used)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 
+from ..class_definition import Class, Condition, ConstructorArgument
 from ..expressions import MISSING, OptionalMember
-from ..modules.constructor_arguments import Class, Condition, ConstructorArgument
 from ..names import free_name, is_kind_of
 
 _ALIASED = 3

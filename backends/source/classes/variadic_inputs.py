@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....ir import Value
+from ..definitions import Definition, Statement
 from ..expressions import Argument, Call, Expression, Use, only_call
-from ..modules.cell_definition import Definition, Statement
 from ..traversal import substitute, uses
 
 

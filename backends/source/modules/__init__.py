@@ -1,1 +1,1 @@
-"""From modules to Cells and the definitions of their classes: what each constructs, takes and calls."""
+"""From modules to EmittedNet and the definitions of their classes: what each constructs, takes and calls."""

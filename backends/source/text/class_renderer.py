@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..class_definition import Class
 from ..expressions import Literal, Use, literal_source
-from ..modules.constructor_arguments import Class
 from ..rendering import Renderer
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..class_definition import Class, sequence_of
 from ..dialect import Dialect
 from ..expressions import MISSING, Argument, Call, NnClass, OptionalMember, Part, literal_source
-from ..modules.constructor_arguments import Class, sequence_of
 from .class_renderer import ClassRenderer
 from .method import write_methods
 

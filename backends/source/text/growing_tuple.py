@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ....ir import Value
+from ..definitions import Statement
 from ..expressions import Access, Part, Use, only_call
-from ..modules.cell_definition import Statement
 
 NAME = "features"
 """The variable of the tuple."""

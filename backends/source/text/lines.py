@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....ir import Value
+from ..definitions import Definition
 from ..dialect import Dialect
 from ..expressions import Access, Argument, Call, Part, Step, container_of
-from ..modules.cell_definition import Definition
 
 _LONGEST = 12
 """Most lines that one turn of a loop has."""

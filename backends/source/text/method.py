@@ -9,6 +9,8 @@ from functools import partial
 
 from ....ir import Value
 from ....ir.nesting import write_nest
+from ..class_definition import Class
+from ..definitions import Branches, Definition, Method, Statement
 from ..dialect import Dialect
 from ..expressions import (
     ADD,
@@ -27,8 +29,6 @@ from ..expressions import (
     first_call,
     only_call,
 )
-from ..modules.cell_definition import Branches, Definition, Method, Statement
-from ..modules.constructor_arguments import Class
 from ..traversal import accesses, uses
 from .class_renderer import ClassRenderer
 from .growing_tuple import NAME, GrowingTuple, find_growing_tuples

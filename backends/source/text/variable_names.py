@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence, Set
 
 from ....ir import Value
+from ..definitions import Statement
 from ..expressions import Expression, Use
-from ..modules.cell_definition import Statement
 from ..names import Names, is_generic
 
 IDENTITY_NAMES = {

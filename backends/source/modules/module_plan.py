@@ -7,7 +7,7 @@ from ..regions import is_region
 from .contraction import Body, Contraction, given_value
 
 
-class EmittedModules:
+class ModulePlan:
     """The modules of a graph that are written.
 
     Attributes:

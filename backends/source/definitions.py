@@ -1,18 +1,17 @@
-"""Records of what a module becomes: a cell that its owner constructs, and the definition of its class."""
+"""Records of what a module becomes: the definition of its class, and the steps of its methods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ....ir import TensorData, Value
-from ....ir.nesting import Nest
-from ..emitting import Extra, NnLayer, State
-from ..expressions import Access, Expression, NnClass, Part, Step
+from ...ir import Value
+from ...ir.nesting import Nest
+from .expressions import Access, Expression, NnClass, Part, Step
 
 
 @dataclass
 class Statement:
-    """One step of a `construct`.
+    """One step of a method.
 
     Attributes:
         targets: the values that it makes.
@@ -89,29 +88,3 @@ class Definition:
     unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
     methods: list[Method] = field(default_factory=list)
     returns: Nest = None  # how the outputs nest (`Nest`, names in their order); None for one or a tuple
-
-
-@dataclass
-class Cell:
-    """The cell that a module became.
-
-    Attributes:
-        module: its key.
-        constructor: how its owner constructs it; None until its class is known.
-        children: child module key -> the step from the owner to it: ``"conv1"``, 0.
-        state: parameter key -> (attribute after the module, transform, shape in the net or None).
-        definition: the class, for a cell that is an instance of one.
-        length: number of children, for a container.
-        layer: the framework's layer, for a cell that is one.
-    """
-
-    module: int
-    constructor: Part | None = None
-    children: dict[int, Step] = field(default_factory=dict)
-    state: dict[int, State] = field(default_factory=dict)
-    definition: Definition | None = None
-    length: int = 0
-    is_sequence: bool = False
-    extra: list[Extra] = field(default_factory=list)
-    constants: list[tuple[str, TensorData]] = field(default_factory=list)
-    layer: NnLayer | None = None

@@ -5,61 +5,61 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....ir import BackendError, Constant, Operator, Parameter, Value
+from ..definitions import Branches, Definition, Method, Statement
 from ..emission import emit_call
 from ..emitting import NnLayer, Refused, State, View
 from ..expressions import ANY, KEPT, Access, Argument, Call, Element, Expression, Part, Use
 from ..regions import Region, regions
-from .cell_definition import Branches, Definition, Method, Statement
-from .cells import Cells
-from .construct_scope import ConstructScope
 from .contraction import Body, is_argument
-from .layer_cells import find_layer, owns_state
+from .emitted_net import EmittedNet
+from .layers import find_layer, owns_state
+from .scope import ConstructScope
 
 
-def write_steps(cells: Cells, body: Body, into: Definition | Method, scope: ConstructScope) -> None:
+def write_steps(net: EmittedNet, body: Body, into: Definition | Method, scope: ConstructScope) -> None:
     """Add the statements of a body, and those that turn returned constants and state into tensors."""
     for item in body.items:
-        _write_step(cells, item, into, scope)
+        _write_step(net, item, into, scope)
     for value in dict.fromkeys(into.outputs):
-        if isinstance(cells.graph.node(value.node), (Constant, Parameter)):
+        if isinstance(net.graph.node(value.node), (Constant, Parameter)):
             part = scope.tensor(value, 0)
             into.statements.append(Statement([value], Expression((part,), outputs=2)))
 
 
 def _write_step(
-    cells: Cells, item: tuple[str, int], into: Definition | Method, scope: ConstructScope
+    net: EmittedNet, item: tuple[str, int], into: Definition | Method, scope: ConstructScope
 ) -> None:
     kind, key = item
     definition = scope.definition
-    if kind == "call" and key in cells.contraction.returned:
+    if kind == "call" and key in net.contraction.returned:
         return  # a method, which its If or Loop calls
     if kind == "call":
-        body = cells.contraction.bodies[key]
+        body = net.contraction.bodies[key]
         path, layer = (
-            Access(cells.module_path(definition.module, body.module)),
-            cells.by_module[body.module].layer,
+            Access(net.module_path(definition.module, body.module)),
+            net.by_module[body.module].layer,
         )
         if layer is not None:
-            operands = cells.graph.operands(body.items[0][1])
+            operands = net.graph.operands(body.items[0][1])
             step = scope.layer_step(path, layer, operands, body.outputs)
             into.statements.append(replace(step, attribute=path.last))
             return
         call = Call(path, tuple(Argument("", scope.part(v, 0)) for v in body.inputs))
         into.statements.append(Statement(list(body.outputs), Expression((call,)), path.last))
         return
-    operator = cells.graph.operator(key)
+    operator = net.graph.operator(key)
     if is_argument(operator):
         return  # its reader is written with what it stands for
-    found = regions(cells.graph, operator)
+    found = regions(net.graph, operator)
     if found:
-        into.statements.append(_branch(cells, operator, found, scope))
+        into.statements.append(_branch(net, operator, found, scope))
         return
-    view = View(cells.graph, operator, scope)
+    view = View(net.graph, operator, scope)
     targets = [Value(key, i) for i in range(view.used_outputs())]
     try:
         expression = emit_call(view)
     except Refused:
-        path, layer = _promote_to_layer(cells, operator, definition, scope)
+        path, layer = _promote_to_layer(net, operator, definition, scope)
         into.statements.append(scope.layer_step(path, layer, view.operands, targets))
         return
     if expression.host:
@@ -78,37 +78,37 @@ def _unpacked(key: int, used: int, expression: Expression) -> tuple[list[Value],
 
 
 def _promote_to_layer(
-    cells: Cells, operator: Operator, definition: Definition, scope: ConstructScope
+    net: EmittedNet, operator: Operator, definition: Definition, scope: ConstructScope
 ) -> tuple[Access, NnLayer]:
     """Make an auxiliary layer attribute of an operator that the framework has only as a layer."""
-    layer = find_layer(cells, operator, definition)
-    module = cells.tree.module(definition.module)
-    if layer is None or not owns_state(cells, module, operator, layer):
+    layer = find_layer(net, operator, definition)
+    module = net.tree.module(definition.module)
+    if layer is None or not owns_state(net, module, operator, layer):
         raise BackendError(
             "E602",
-            f"{cells.dialect.framework} has `{operator.op_type}` only as a layer that owns its parameters",
-            place=cells.graph.describe(operator.key),
+            f"{net.dialect.framework} has `{operator.op_type}` only as a layer that owns its parameters",
+            place=net.graph.describe(operator.key),
         )
     name = operator.op_type.lower()
     path = scope.attribute(name, layer.constructor)
     prefix = path.steps[0]
-    operands = cells.graph.operands(operator.key)
+    operands = net.graph.operands(operator.key)
     for state in layer.state:
         value = operands[state.slot]
         assert value is not None
-        held = cells.by_module[definition.module].state.get(value.node)
+        held = net.by_module[definition.module].state.get(value.node)
         if held is not None:
             definition.attributes = [(n, p) for n, p in definition.attributes if n != held.name]
-        cells.by_module[definition.module].state[value.node] = State(
+        net.by_module[definition.module].state[value.node] = State(
             state.slot, f"{prefix}.{state.name}", state.transform, state.shape
         )
-    cells.by_module[definition.module].extra += [
+    net.by_module[definition.module].extra += [
         (f"{prefix}.{n}", fill, size, dtype) for n, fill, size, dtype in layer.extra
     ]
     return path, layer
 
 
-def _branch(cells: Cells, operator: Operator, found: list[Region], scope: ConstructScope) -> Statement:
+def _branch(net: EmittedNet, operator: Operator, found: list[Region], scope: ConstructScope) -> Statement:
     """Return the step of an `if` or `while`, whose bodies become methods of the class."""
     definition, turns = scope.definition, operator.op_type == "While"
     taken = {n for n, _ in definition.attributes} | {m.name for m in definition.methods}
@@ -116,15 +116,15 @@ def _branch(cells: Cells, operator: Operator, found: list[Region], scope: Constr
     suffix = next(s for s in suffixes if not any(r.name + s in taken for r in found))
     bodies: list[tuple[Method, tuple[Part, ...]]] = []
     for region in found:
-        given = [v for v in cells.contraction.bodies[region.call].inputs if v not in region.state]
+        given = [v for v in net.contraction.bodies[region.call].inputs if v not in region.state]
         inputs = [*region.state, *given]
-        names = [cells.modules.input_name(v) for v in inputs]
+        names = [net.modules.input_name(v) for v in inputs]
         method = Method(region.name + suffix, inputs, names, list(region.results))
         bodies.append((method, tuple(scope.part(v, KEPT if turns else ANY) for v in given)))
     definition.methods += [method for method, _ in bodies]
     for region, (method, _) in zip(found, bodies, strict=True):
-        write_steps(cells, cells.contraction.bodies[region.call], method, scope)
-    operands = [v for v in cells.graph.operands(operator.key) if v is not None]
+        write_steps(net, net.contraction.bodies[region.call], method, scope)
+    operands = [v for v in net.graph.operands(operator.key) if v is not None]
     count = len(operator.types)
     state = [scope.tensor(v, 0) for v in operands[2 : 2 + count]] if turns else []  # behind the entry
     initial = tuple(Use(part.value, KEPT) if isinstance(part, Use) else part for part in state)

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....ir import Constant, Parameter, TensorData, Value
+from ..definitions import Definition, Statement
 from ..emitting import NnLayer
 from ..expressions import Access, Literal, Part, Use
-from .cell_definition import Definition, Statement
-from .cells import Cells
 from .contraction import given_value
+from .emitted_net import EmittedNet
 
 
 class ConstructScope:
     """The scope of one definition: what its `construct` may refer to."""
 
-    def __init__(self, cells: Cells, definition: Definition) -> None:
-        self.cells, self.definition = cells, definition
-        self.dialect, self.explicit = cells.dialect, cells.explicit
+    def __init__(self, net: EmittedNet, definition: Definition) -> None:
+        self.net, self.definition = net, definition
+        self.dialect, self.explicit = net.dialect, net.explicit
         self.hosts: dict[Value, str] = {}
         self.constants: dict[Value, Access] = {}
         self._short: dict[tuple[str, tuple[int, ...], bytes], Access] = {}
@@ -27,33 +27,33 @@ class ConstructScope:
 
     def host(self, value: Value) -> str:
         """Return "int" or "tuple" for a shape computation, empty for a tensor."""
-        return self.hosts.get(given_value(self.cells.graph, value), "")
+        return self.hosts.get(given_value(self.net.graph, value), "")
 
     def is_returned(self, value: Value) -> bool:
         """Whether a call of the module returns the output; all return what one needs."""
-        call = self.cells.graph.operator(value.node).call
-        body = None if call is None else self.cells.contraction.bodies.get(call)
+        call = self.net.graph.operator(value.node).call
+        body = None if call is None else self.net.contraction.bodies.get(call)
         return body is not None and value in body.outputs
 
     def part(self, value: Value, level: int) -> Part:
         """Return how `construct` writes a value: a variable, an attribute, or a literal."""
         if value in self.definition.inputs:
             return Use(value, level)
-        value = given_value(self.cells.graph, value)
-        node = self.cells.graph.node(value.node)
+        value = given_value(self.net.graph, value)
+        node = self.net.graph.node(value.node)
         if isinstance(node, Parameter):
             if (
-                self.definition.module not in self.cells.by_module
+                self.definition.module not in self.net.by_module
             ):  # only asked whether an emitter covers the operator
                 return Access(("parameter",))
-            return self.cells.parameter_path(self.definition.module, node.key)
+            return self.net.parameter_path(self.definition.module, node.key)
         if isinstance(node, Constant):
             return self._constant(value, node)
         return Use(value, level)
 
     def tensor(self, value: Value, level: int) -> Part:
         """Return how `construct` writes a value as a tensor, even if it is a constant number."""
-        node = self.cells.graph.node(value.node)
+        node = self.net.graph.node(value.node)
         return self._attribute(value, node) if isinstance(node, Constant) else self.part(value, level)
 
     def _constant(self, value: Value, node: Constant) -> Part:
@@ -82,8 +82,8 @@ class ConstructScope:
             return self._short[content]
         name = self._free_name("constant")
         self.definition.attributes.append((name, self.dialect.stored_constant(data, name)))
-        if self.definition.module in self.cells.by_module:
-            self.cells.by_module[self.definition.module].constants.append((name, data))
+        if self.definition.module in self.net.by_module:
+            self.net.by_module[self.definition.module].constants.append((name, data))
         return Access((name,))
 
     def layer_step(

@@ -1,0 +1,110 @@
+"""Makes the definitions of modules that become classes: their attributes, children, ties and method."""
+
+from __future__ import annotations
+
+from ....ir import BackendError, Graph, Module
+from ....ir.nesting import Nest, is_flat, names_in
+from ..borrowed_layers import sort_borrowed
+from ..definitions import Definition
+from ..emitting import State
+from ..expressions import IDENTITY, LIST, Argument, Call, Member, Part
+from .containers import is_chain
+from .emitted_net import EmittedModule, EmittedNet
+from .scope import ConstructScope
+from .steps import write_steps
+
+
+def make_instance(net: EmittedNet, module: Module) -> EmittedModule:
+    """Return a module with a class of its own, which holds the definition of that class."""
+    made = EmittedModule(module.key)
+    names = list(net.modules.named_children(module.key))
+    ordinal = bool(names) and names == [str(i) for i in range(len(names))]
+    body = net.modules.bodies.get(module.key)
+    chain = ordinal and module.container == "sequential"
+    chain = chain and body is not None and is_chain(net, module, body)
+    listed = ordinal and (chain or body is None)  # a list is not called
+    dialect = net.dialect
+    base = dialect.sequential if chain else dialect.module_list if listed else dialect.base
+    definition = made.definition = Definition(
+        module.key, module.class_name, base, net.modules.paths[module.key]
+    )
+    scope = ConstructScope(net, definition)
+    taken: set[str] = set()
+    for name, parameter in module.parameters.items():
+        if module.key in net.modules.declared.get(parameter, ()):
+            attribute = dialect.names.attribute(name, taken)
+            taken.add(attribute)
+            made.state[parameter] = State(-1, attribute)
+            node = net.graph.parameter(parameter)
+            definition.attributes.append((attribute, dialect.parameter(node, attribute)))
+            if not node.is_buffer and dialect.distribution(node) is None:
+                definition.unknown.add(attribute)
+    _adopt_children(net, module, made, definition, taken, listed)
+    net.by_module[module.key] = made  # its own paths are needed from here on
+    _tie_parameters(net, module, definition)
+    if body is not None and not chain:
+        definition.has_body = True
+        definition.inputs, definition.outputs = list(body.inputs), list(body.outputs)
+        definition.input_names = net.modules.input_names(module.key)
+        definition.returns = _returned_nest(net.graph) if module.key == 0 else None
+        write_steps(net, body, definition, scope)
+    return made
+
+
+def _returned_nest(graph: Graph) -> Nest:
+    """Return how the source nests what it returns, by names; None where a pass changed the outputs."""
+    nest = graph.origin.results
+    same = list(names_in(nest)) == [name for name, _ in graph.outputs]
+    return nest if same and not is_flat(nest) else None
+
+
+def _adopt_children(
+    net: EmittedNet,
+    module: Module,
+    made: EmittedModule,
+    definition: Definition,
+    taken: set[str],
+    listed: bool,
+) -> None:
+    """Make the children of a module attributes of its class, or members of a list."""
+    emitted = dict(net.modules.children(module.key))
+    if listed:
+        last = max((int(n) for n in emitted), default=-1)
+        parts: list[Part] = []
+        for name in list(net.modules.named_children(module.key))[: last + 1]:
+            child = emitted.get(name)
+            if child is None:
+                parts.append(IDENTITY)
+                continue
+            made.children[child] = len(parts)
+            parts.append(Member(child))
+        definition.attributes.append(("", Call(LIST, tuple(Argument("", p) for p in parts))))
+        return
+    names = net.dialect.names
+    for name, child in sort_borrowed(net.tree, emitted, names).items():
+        attribute = names.attribute(f"layer{name}" if name.isdigit() else name, taken)
+        taken.add(attribute)
+        made.children[child] = attribute
+        definition.attributes.append((attribute, Member(child)))
+
+
+def _tie_parameters(net: EmittedNet, module: Module, definition: Definition) -> None:
+    """Add assignments that tie parameters, for pairs whose paths meet in this module's class."""
+    for parameter, holders in net.modules.declared.items():
+        for other in holders[1:]:
+            if net.common_ancestor(holders[0], other) == module.key:
+                _require_assignable(net, parameter, holders[0], other)
+                left, right = (net.parameter_path(module.key, parameter, at) for at in (other, holders[0]))
+                definition.assignments.append((left, right))
+
+
+def _require_assignable(net: EmittedNet, parameter: int, *holders: int) -> None:
+    """Refuse to tie single parameters of a recurrent stack, which runs on lists of its own."""
+    for layer in (net.by_module[holder].layer for holder in holders):
+        if layer is not None and layer.unassignable:
+            raise BackendError(
+                "E602",
+                "expected recurrent stacks with parameters of their own, got one that is shared",
+                place=net.graph.parameter(parameter).name,
+                hint=layer.unassignable,
+            )

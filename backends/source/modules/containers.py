@@ -1,0 +1,99 @@
+"""Makes containers of the framework: sequences and lists of layers."""
+
+from __future__ import annotations
+
+from ....ir import Module
+from ..borrowed_layers import PLAIN_SEQUENCES, borrowed_layers
+from ..expressions import (
+    IDENTITY,
+    LIST,
+    Access,
+    Argument,
+    Call,
+    Expression,
+    Member,
+    Part,
+)
+from .contraction import Body
+from .emitted_net import EmittedModule, EmittedNet
+
+
+def make_container(net: EmittedNet, module: Module) -> EmittedModule | None:
+    """Return a module that only holds its children or chains them; None for any other."""
+    if module.container not in ("sequential", "list") or _is_chain_of_its_own(net, module):
+        return None
+    body = net.modules.bodies.get(module.key)
+    names = list(net.modules.named_children(module.key))
+    ordinal = names == [str(i) for i in range(len(names))]
+    if module.parameters and any(module.key in ms for ms in net.modules.declared.values()):
+        return None
+    if body is not None and not (module.container == "sequential" and is_chain(net, module, body)):
+        return None
+    if body is None and not ordinal:
+        return None
+    emitted = set(net.modules.children(module.key))
+    last = max(
+        (
+            i
+            for i, c in enumerate(net.modules.named_children(module.key).values())
+            if c in net.contraction.used
+        ),
+        default=-1,
+    )
+    borrowed = borrowed_layers(net.tree, module.key, net.dialect.names)
+    made = EmittedModule(module.key, is_sequence=True)
+    parts: dict[str, Part] = {}
+    for name, child in list(net.modules.named_children(module.key).items())[: last + 1]:
+        attribute = name if ordinal else net.dialect.names.attribute(name, parts)
+        parts[attribute] = IDENTITY
+        if (name, child) in emitted:
+            made.children[child] = int(name) if ordinal else attribute
+            parts[attribute] = Member(child)
+        elif child in borrowed and body is not None:
+            parts[attribute] = Access((borrowed[child],))
+        elif child in net.contraction.used:
+            return None
+    values = tuple(Argument("", part) for part in parts.values())
+    if body is None:
+        made.constructor = Call(net.dialect.module_list, (Argument("", Call(LIST, values)),))
+    elif ordinal:
+        made.constructor = Call(net.dialect.sequential, values)
+    else:
+        pairs = Call("OrderedDict", tuple(Argument(name, part) for name, part in parts.items()))
+        made.constructor = Call(net.dialect.sequential, (Argument("", Expression((pairs,))),))
+    return made
+
+
+def _is_chain_of_its_own(net: EmittedNet, module: Module) -> bool:
+    """Whether a container is the whole net, or of a class that its author derived and named."""
+    named = module.container == "sequential" and module.class_name not in PLAIN_SEQUENCES
+    names = list(net.modules.named_children(module.key))
+    ordinal = bool(names) and names == [str(i) for i in range(len(names))]
+    body = net.modules.bodies.get(module.key)
+    return module.key == 0 or (named and ordinal and body is not None and is_chain(net, module, body))
+
+
+def is_chain(net: EmittedNet, module: Module, body: Body) -> bool:
+    """Whether the body is the children in order, each given what the one before returned."""
+    if len(body.inputs) != 1 or len(body.outputs) != 1:
+        return False
+    at, order = body.inputs[0], []
+    for kind, key in body.items:
+        if kind != "call":
+            return False
+        inner = net.contraction.bodies[key]
+        layer = net.by_module[inner.module].layer if inner.module in net.by_module else None
+        if (
+            inner.inputs != [at]
+            or len(inner.outputs) != 1
+            or (layer and (layer.results or layer.pick is not None))
+        ):
+            return False
+        at = inner.outputs[0]
+        order.append(inner.module)
+    expected = [
+        c
+        for c in net.modules.named_children(module.key).values()
+        if c in net.contraction.used and net.tree.calls(c)
+    ]
+    return at == body.outputs[0] and order == expected

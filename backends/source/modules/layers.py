@@ -1,0 +1,84 @@
+"""Makes layers of modules that are one layer of the framework."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....ir import Constant, Module, Operator, Parameter, Value
+from ..definitions import Definition
+from ..emission import emit_layer
+from ..emitting import NnLayer, Refused, View
+from ..expressions import Argument, Call, Part
+from .contraction import Body
+from .emitted_net import EmittedModule, EmittedNet
+from .scope import ConstructScope
+
+
+def make_layer(net: EmittedNet, module: Module) -> EmittedModule | None:
+    """Return a module that does what one layer does on its own parameters; None for any other."""
+    body = net.modules.bodies.get(module.key)
+    children = net.modules.children(module.key)
+    activation = None if body is None or not children else _find_activation(net, module, body)
+    if (
+        module.key == 0
+        or body is None
+        or len(body.items) != 1 + (activation is not None)
+        or body.items[0][0] != "op"
+        or (children and activation is None)
+    ):
+        return None
+    operator = net.graph.operator(body.items[0][1])
+    layer = find_layer(net, operator, Definition(module.key, "", net.dialect.base, ""))
+    if layer is None or not owns_state(net, module, operator, layer):
+        return None
+    operands = net.graph.operands(operator.key)
+    given = [operands[s] for s in layer.slots]
+    if {v for v in given if v and not isinstance(net.graph.node(v.node), Constant)} != set(body.inputs):
+        return None
+    made = EmittedModule(module.key, layer.constructor, extra=list(layer.extra), layer=layer)
+    if activation is not None:
+        assert isinstance(layer.constructor, Call)
+        assert net.dialect.activated is not None
+        added = Argument(net.dialect.activated[1], activation)
+        made.constructor = replace(layer.constructor, arguments=(*layer.constructor.arguments, added))
+        made.children = {key: name for name, key in children}
+    for state in layer.state:
+        value = operands[state.slot]
+        assert value is not None
+        made.state[value.node] = state
+    return made
+
+
+def _find_activation(net: EmittedNet, module: Module, body: Body) -> Part | None:
+    """Return the constructor of the activation that a layer is given; None for a module without one."""
+    children = net.modules.children(module.key)
+    kinds = [kind for kind, _ in body.items]
+    holder, names = (module.class_name, *(name for name, _ in children)), net.dialect.activated
+    if holder != names or kinds != ["op", "call"]:
+        return None
+    inner, made = net.contraction.bodies[body.items[1][1]], Value(body.items[0][1])
+    if inner.module != children[0][1] or inner.inputs != [made] or inner.outputs != body.outputs:
+        return None
+    if len(net.graph.users(made)) != 1:
+        return None
+    found = make_layer(net, net.tree.module(inner.module))
+    plain = found is not None and not found.state and not found.extra and found.layer is not None
+    return found.constructor if found is not None and plain else None
+
+
+def find_layer(net: EmittedNet, operator: Operator, definition: Definition) -> NnLayer | None:
+    """Return the layer that an operator is; None where the framework has none for this use."""
+    try:
+        return emit_layer(View(net.graph, operator, ConstructScope(net, definition)))
+    except Refused:
+        return None
+
+
+def owns_state(net: EmittedNet, module: Module, operator: Operator, layer: NnLayer) -> bool:
+    """Whether a module holds exactly the parameters that a layer for its operator would hold."""
+    held = set(module.parameters.values())
+    operands = net.graph.operands(operator.key)
+    state = [v.node for s in layer.state if (v := operands[s.slot])]
+    others = [v for slot, v in enumerate(operands) if slot not in layer.slots]
+    used = {v.node for v in others if v and isinstance(net.graph.node(v.node), Parameter)}
+    return set(state) <= held and used <= set(state) and len(set(state)) == len(state)
