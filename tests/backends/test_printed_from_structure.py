@@ -32,7 +32,7 @@ ALLOWED = {
     ("source/borrowed_layers.py", "rpartition"): "paths of modules",
     ("source/borrowed_layers.py", "find"): "modules, by their paths",
     ("source/modules/contraction.py", "split"): "paths of modules",
-    ("source/modules/emitted_modules.py", "removeprefix"): "paths of modules",
+    ("source/modules/module_plan.py", "removeprefix"): "paths of modules",
     ("source/regions.py", "rpartition"): "paths of modules",
     ("source/classes/shared_classes.py", "isidentifier"): "attributes, numbers in a list",
     ("mindspore_source/training/groups.py", "partition"): "names of parameters",
