@@ -127,7 +127,9 @@ def non_max_suppression(view: View) -> Expression:
 def roi_align(view: View) -> Expression:
     """Emit ops.ROIAlign, whose CPU kernel is ONNX's with a given number of samples and corners as they are.
 
-    It has no adaptive number of samples (NaN and other values were measured), and no half pixels.
+    It has no adaptive number of samples (NaN and other values were measured), and no half pixels. It leaves
+    regions that start and end within 0.001 of the left edge out, as padding; sides count as one pixel at
+    least, so that half of one makes such a region wide enough and nothing else.
     """
     operator = view.operator
     samples = operator.int("sampling_ratio")
@@ -145,9 +147,12 @@ def roi_align(view: View) -> Expression:
         "roi_end_mode": 0,
     }
     primitive = Call("ops.ROIAlign", tuple(Argument(n, Literal(v, n)) for n, v in given.items()))
-    corners = view.use(1)
+    corners, half = view.use(1, ATOM), Literal(0.5 / operator.float("spatial_scale"))
+    first, third = (Expression((corners, f"[:, {k}:{k + 1}]")) for k in (0, 2))
+    right = call("ops.maximum", third, Expression((first, " + ", half)))
+    parts = (Expression((corners, "[:, :2]")), right, Expression((corners, "[:, 3:]")))
     image = method(view.use(2, ATOM), "astype", Attribute(view.use(1, ATOM), "dtype"))
-    rows = call("ops.cat", Tuple((method(image, "reshape", -1, 1), corners)), axis=1)
+    rows = call("ops.cat", Tuple((method(image, "reshape", -1, 1), *parts)), axis=1)
     return call(view.scope.attribute("roi_align", primitive), view.use(0), rows)
 
 

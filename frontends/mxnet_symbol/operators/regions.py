@@ -9,6 +9,7 @@ import numpy as np
 from ....ir import Value
 from ....ir.composites.terms import Term, exp, maximum, truncate, where
 from ....ir.dims import product
+from ...deformable import Windows, build_deformable_convolution
 from ...lowering_table import LoweringTable
 from ..call import Call
 from .boxes import MOST_PAIRS, columns, in_order, joined, paired, rows_at, shared_area, suppressed
@@ -197,8 +198,8 @@ def deformable_convolution(call: Call) -> Value:
     """
     modulated = call.operator.startswith("_contrib_Modulated")
     call.ignore("workspace", "im2col_step", "num_filter", "layout")
-    x, offset, *rest = (Term(call.b, v) for v in call.operands())
-    mask = rest.pop(0) if modulated else None
+    x, offset, *rest = call.operands()
+    factors = rest.pop(0) if modulated else None
     weight, bias = rest[0], (rest[1] if not call.flag("no_bias") and len(rest) > 1 else None)
     kernel = call.ints("kernel")
     stride, dilate, pad = (
@@ -207,34 +208,10 @@ def deformable_convolution(call: Call) -> Value:
     groups, parts = call.int("num_group", 1), call.int("num_deformable_group", 1)
     if len(kernel) != 2:
         raise call.unsupported(f"expected a kernel of two axes, got {kernel}")
-    channels, height, width = call.static_shape(x.value, [1, 2, 3])
-    down, across = call.static_shape(offset.value, [2, 3])
-    (filters,) = call.static_shape(weight.value, [0])
-    batch, taps, outs = call.shape(x.value)[0], kernel[0] * kernel[1], down * across
-    each = product((batch, parts))
-    moved = Term(call.b, call.reshape(offset.value, [each, taps, 2, outs])).op("Transpose", perm=[0, 1, 3, 2])
-    i, j, y, z = np.meshgrid(*map(np.arange, (*kernel, down, across)), indexing="ij")
-    places = np.stack([y * stride[0] - pad[0] + i * dilate[0], z * stride[1] - pad[1] + j * dilate[1]], -1)
-    at = moved + Term(call.b, call.constant(places.reshape(1, taps, outs, 2).astype(np.float32)))
-    size = Term(call.b, call.constant(np.array([height, width], np.float32)))
-    scaled = (at * 2 + 1) / size - 1
-    grid = joined(call, [columns(scaled, 1), columns(scaled, 0)])
-    images = call.reshape(x.value, [each, channels // parts, height, width])
-    samples = Term(call.b, call.op(
-        "GridSample", images, grid.value, mode="linear", align_corners=0,
-        padding_mode="zeros" if modulated else "border",
-    ))  # fmt: skip
-    if mask is None:
-        inside = (at >= 0) & (at < size)
-        factor = (columns(inside.cast("float32"), 0) * columns(inside.cast("float32"), 1)).op(
-            "Squeeze", Term(call.b, call.constant([-1]))
-        )
-    else:
-        factor = Term(call.b, call.reshape(mask.value, [each, taps, outs]))
-    samples = samples * factor.op("Unsqueeze", Term(call.b, call.constant([1])))
-    window = call.reshape(samples.value, [batch, groups, channels // groups * taps, outs])
-    rows = call.reshape(weight.value, [1, groups, filters // groups, channels // groups * taps])
-    found = call.reshape(call.op("MatMul", rows, window), [batch, filters, down, across])
+    found = build_deformable_convolution(
+        call, x, offset, weight, windows=Windows(kernel, stride, dilate, pad), groups=groups, parts=parts,
+        factors=factors, ends_at_pixels=not modulated,
+    )  # fmt: skip
     if bias is None:
         return found
-    return call.op("Add", found, call.reshape(bias.value, [1, filters, 1, 1]))
+    return call.op("Add", found, call.reshape(bias, [1, *call.shape(bias), 1, 1]))

@@ -24,6 +24,7 @@ from . import (
     selection,
     shape,
     special,
+    vision,
 )
 
 TABLE = LoweringTable[Call]("torch").include(
@@ -46,5 +47,6 @@ TABLE = LoweringTable[Call]("torch").include(
     selection.TABLE,
     shape.TABLE,
     special.TABLE,
+    vision.TABLE,
 )
 """Operator name (``aten.conv2d.default``) -> its lowering; in-place operators use their functional twins'."""
