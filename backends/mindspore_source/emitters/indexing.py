@@ -241,25 +241,16 @@ def slice_(view: View) -> Expression:
     axes = view.ints(3) if view.has(3) else list(range(len(view.ints(1))))
     steps = [1] * len(axes) if steps is None else steps
     starts, ends = (_bounds(view, slot, len(axes)) for slot in (1, 2))
-    if all(step == -1 for step in steps) and starts == [-1] * len(axes) and not host:
-        whole = [isinstance(e, int) and e < -_OPEN for e in ends]
-        return _flip(view, axes, rank, whole)
     by_axis = {a % rank: (s, e, t) for a, s, e, t in zip(axes, starts, ends, steps, strict=True)}
     source, by_axis = (view.atom(), by_axis) if host else _forwards(view, by_axis)
-    parts: list[Part] = []
-    for axis in range(max(by_axis) + 1):
-        if axis:
-            parts.append(", ")
-        start, end, step = by_axis.get(axis, (0, _OPEN, 1))
-        parts += [_bound(start, "start"), ":"] if not isinstance(start, int) or start else [":"]
-        parts += [_bound(end, "stop")] if not isinstance(end, int) or end < _OPEN - 1 else []
-        parts += [":", Literal(step, "step")] if step != 1 else []
+    if not by_axis:
+        return source if isinstance(source, Expression) else Expression((source,))
     if host and len(by_axis) == 1 and (bounds := by_axis.get(0)) and bounds[2] == 1:
         start, end, _ = bounds
         first = _bound(start, "start") if not isinstance(start, int) or start else None
         last = _bound(end, "stop") if not isinstance(end, int) or end < _OPEN - 1 else None
         return Expression((Slice(view.atom(), first, last),), host="tuple")
-    return Expression((source, "[", *parts, "]"), host="tuple" if host else "")
+    return Expression((source, "[", *_subscripts(by_axis), "]"), host="tuple" if host else "")
 
 
 Steps = dict[int, tuple[Part | int, Part | int, int]]
@@ -267,13 +258,13 @@ Steps = dict[int, tuple[Part | int, Part | int, int]]
 
 
 def _forwards(view: View, by_axis: Steps) -> tuple[Part, Steps]:
-    """Return the value with the axes that are read backwards flipped, and the steps along it.
+    """Return the value with the axes that are read backwards flipped, and the steps along it that are left.
 
     Raises:
-        Refused: when bounds or sizes are computed, from which the flipped bounds would have to be.
+        Refused: when bounds are computed, from which the flipped bounds would have to be.
     """
     found, shape = dict(by_axis), view.shape()
-    source: Part = view.atom()
+    cuts: Steps = {}  # x[4:1:-2] of any length is x[2:5] read backwards by two
     for axis, (start, end, step) in by_axis.items():
         if step > 0:
             continue
@@ -282,25 +273,39 @@ def _forwards(view: View, by_axis: Steps) -> tuple[Part, Steps]:
             raise Refused
         first, last = 0, _OPEN
         if isinstance(size, int):
-            taken = range(*slice(start, None if end < -_OPEN else end, step).indices(size))
+            taken = range(*slice(start, None if end <= -_OPEN else end, step).indices(size))
             first, last = (size - 1 - taken[0], size - taken[-1]) if taken else (0, 0)
-        elif end >= -_OPEN:
-            raise Refused
-        elif start != -1 and start < _OPEN - 1:  # x[2::-1] is x[:3] read backwards, however long x is
-            source = Expression((source, "[", ":, " * axis, ":", Literal(start + 1, "stop"), "]"))
-        found[axis] = (first, last, -step)
+        else:
+            low = _OPEN if end == -1 else 0 if end <= -_OPEN else end + 1
+            high = _OPEN if start == -1 or start >= _OPEN - 1 else start + 1
+            if (low, high) != (0, _OPEN):
+                cuts[axis] = (low, high, 1)
+        if (first, step) == (0, -1) and last in (size, _OPEN):
+            del found[axis]
+        else:
+            found[axis] = (first, last, -step)
     flipped = tuple(sorted(axis for axis, (_, _, step) in by_axis.items() if step < 0))
-    return (call("ops.flip", source, flipped) if flipped else source), found
+    if not flipped:
+        return view.atom(), found
+    source = Expression((view.atom(), "[", *_subscripts(cuts), "]")) if cuts else view.use(0)
+    return call("ops.flip", source, flipped), found
+
+
+def _subscripts(by_axis: Steps) -> list[Part]:
+    """Return what stands between the brackets, up to the last axis that is cut."""
+    parts: list[Part] = []
+    for axis in range(max(by_axis) + 1):
+        if axis:
+            parts.append(", ")
+        start, end, step = by_axis.get(axis, (0, _OPEN, 1))
+        parts += [_bound(start, "start"), ":"] if not isinstance(start, int) or start else [":"]
+        parts += [_bound(end, "stop")] if not isinstance(end, int) or end < _OPEN - 1 else []
+        parts += [":", Literal(step, "step")] if step != 1 else []
+    return parts
 
 
 def _bound(bound: Part | int, hint: str) -> Part:
     return Literal(bound, hint) if isinstance(bound, int) else bound
-
-
-def _flip(view: View, axes: list[int], rank: int, whole: list[bool]) -> Expression:
-    if not all(whole):
-        raise Refused
-    return call("ops.flip", view.use(0), tuple(sorted(a % rank for a in axes)))
 
 
 @TABLE.call("Trilu")
