@@ -148,9 +148,9 @@ def build_adaptive_max_pool(
         return y, places
     if all(size == 1 for size in output):
         return call.op("GlobalMaxPool", x), None
-    sizes = call.static_shape(x, range(-len(output), 0))
-    window = [size // count if count else 0 for size, count in zip(sizes, output, strict=True)]
-    if all(size == count * w for size, count, w in zip(sizes, output, window, strict=True)):
+    sizes = [size for size in call.shape(x)[-len(output) :] if isinstance(size, int)]
+    window = [size // count if count else 0 for size, count in zip(sizes, output, strict=False)]
+    if len(sizes) == len(output) and all(s == n * w for s, n, w in zip(sizes, output, window, strict=True)):
         return call.op("MaxPool", x, kernel_shape=window, strides=window), None
     return call.ops("regraft.AdaptiveMaxPool", x, outputs=2, output_size=output)[0], None
 

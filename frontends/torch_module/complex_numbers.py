@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Builder, Constant, Parameter, TensorData, UnsupportedError, Value
-from .decompositions import fake_mode, trace_first
+from .decompositions import fake_mode, is_fed, trace_first
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
@@ -64,9 +64,9 @@ def in_parts(node: Node) -> InParts | None:
     operands: list[tuple[Node, str]] = []
     fakes: list[torch.Tensor] = []
     for leaf, value in zip(leaves, values, strict=True):
-        if not isinstance(leaf, Node) or not isinstance(value, torch.Tensor):
+        if not isinstance(leaf, Node) or not is_fed(value):
             continue
-        if not value.dtype.is_complex:
+        if not _is_complex(value):
             operands.append((leaf, ""))
             fakes.append(value)
             continue
@@ -79,9 +79,9 @@ def in_parts(node: Node) -> InParts | None:
         waiting = iter(tensors)
         given: list[Any] = []
         for leaf, value in zip(leaves, values, strict=True):
-            if not isinstance(leaf, Node) or not isinstance(value, torch.Tensor):
+            if not isinstance(leaf, Node) or not is_fed(value):
                 given.append(value)
-            elif value.dtype.is_complex:
+            elif _is_complex(value):
                 given.append(Complex(next(waiting), next(waiting)))
             else:
                 given.append(next(waiting))
@@ -92,6 +92,11 @@ def in_parts(node: Node) -> InParts | None:
 
     body = trace_first([run], fakes, mode, composites=True)
     return InParts(body, operands, kinds[-1])
+
+
+def _is_complex(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and dtype.is_complex
 
 
 def part_of(b: Builder, value: Value | Pair, part: str, place: str) -> Value:

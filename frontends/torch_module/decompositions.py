@@ -35,11 +35,7 @@ def decomposed(node: Node) -> tuple[GraphModule, list[Node]] | None:
     if not functions:
         return None
     leaves, spec = pytree.tree_flatten((list(node.args), dict(node.kwargs)))
-    slots = [
-        i
-        for i, leaf in enumerate(leaves)
-        if isinstance(leaf, Node) and hasattr(leaf.meta.get("val"), "dtype")
-    ]
+    slots = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Node) and is_fed(leaf.meta.get("val"))]
     values = [leaf.meta["val"] if isinstance(leaf, Node) else leaf for leaf in leaves]
     mode = fake_mode(node)
     if mode is None:
@@ -55,6 +51,13 @@ def decomposed(node: Node) -> tuple[GraphModule, list[Node]] | None:
 
     body = trace_first([partial(run, function) for function in functions], [values[i] for i in slots], mode)
     return body, [leaves[i] for i in slots]
+
+
+def is_fed(value: Any) -> bool:
+    """Whether a trace takes what a node has as an input: a tensor, or an open size."""
+    import torch
+
+    return hasattr(value, "dtype") or isinstance(value, torch.SymInt)
 
 
 def fake_mode(node: Node) -> Any:

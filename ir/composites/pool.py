@@ -44,41 +44,56 @@ def averaging_matrix(size: int, output: int) -> Array:
     return matrix
 
 
-def _spatial_sizes(b: Builder, operator: Operator, x: Value) -> list[int]:
-    type_, output = b.graph.known_type(x), operator.ints("output_size")
-    spatial = (type_.shape or ())[-len(output) :]
-    sizes = [d for d in spatial if isinstance(d, int)]
-    if len(sizes) != len(output):
-        raise BackendError(
-            "E602",
-            f"expected static spatial dimensions for an adaptive pool to {output}, got `{type_}`",
-            place=b.graph.describe(operator.key) if operator.key >= 0 else operator.op_type,
-            hint="give the size with --input, or drop --dynamic for the spatial axes",
-        )
-    return sizes
+def _bounds(b: Builder, x: Value, axis: int, out: int) -> tuple[Term, Term, Term]:
+    """Where the windows along an open axis start and end, both [out, 1], and how long it is."""
+    size = Term(b, b.op("Squeeze", b.op("Shape", x, start=axis, end=axis + 1), b.constant([0])))
+    at = np.arange(out)[:, None]
+    start = Term(b, b.constant(at)) * size / out
+    end = (Term(b, b.constant(at + 1)) * size + (out - 1)) / out
+    return start, end, size
+
+
+def _places(b: Builder, size: Term) -> Term:
+    return Term(b, b.op("Range", b.constant(0), size.value, b.constant(1)))
+
+
+def _averages(b: Builder, x: Value, axis: int, out: int, dtype: str) -> Value:
+    """The transposed matrix of adaptive averaging along an axis of an open size."""
+    start, end, size = _bounds(b, x, axis, out)
+    places = _places(b, size)
+    inside = ((places >= start) & (places < end)).cast(dtype)
+    return (inside / (end - start).cast(dtype)).op("Transpose", perm=[1, 0]).value
 
 
 def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    """One pool where all windows are alike, else a product along each axis, of computed weights if open."""
     x, output = operands[0], operator.ints("output_size")
     assert x is not None
     if all(size == 1 for size in output):
         return [b.op("GlobalAveragePool", x)]
-    type_, sizes = b.graph.known_type(x), _spatial_sizes(b, operator, x)
-    if all(size % out == 0 for size, out in zip(sizes, output, strict=True)):
-        window = [size // out for size, out in zip(sizes, output, strict=True)]
+    type_ = b.graph.known_type(x)
+    rank = len(type_.shape or ()) or len(output) + 2
+    sizes = (type_.shape or (None,) * rank)[-len(output) :]
+    static = [size for size in sizes if isinstance(size, int)]
+    if len(static) == len(output) and all(s % out == 0 for s, out in zip(static, output, strict=True)):
+        window = [size // out for size, out in zip(static, output, strict=True)]
         return [b.op("AveragePool", x, kernel_shape=window, strides=window)]
-    for axis, (size, out) in enumerate(zip(sizes, output, strict=True)):
+    for axis, (size, out) in enumerate(zip(sizes, output, strict=True), rank - len(output)):
         if size == out:
             continue
-        rank = len(type_.shape or ())
-        position = rank - len(output) + axis
-        matrix = averaging_matrix(size, out).astype(type_.dtype)
-        if position == rank - 1:
-            x = b.op("MatMul", x, b.constant(matrix.T.copy()))
+        if out == 1:
+            x = b.op("ReduceMean", x, b.constant([axis]), keepdims=1)
+            continue
+        if isinstance(size, int):
+            matrix = b.constant(averaging_matrix(size, out).astype(type_.dtype).T.copy())
+        else:
+            matrix = _averages(b, x, axis, out, type_.dtype)
+        if axis == rank - 1:
+            x = b.op("MatMul", x, matrix)
         else:  # swap the axis to the end, average there, swap back
             perm = list(range(rank))
-            perm[position], perm[-1] = perm[-1], perm[position]
-            moved = b.op("MatMul", b.op("Transpose", x, perm=perm), b.constant(matrix.T.copy()))
+            perm[axis], perm[-1] = perm[-1], perm[axis]
+            moved = b.op("MatMul", b.op("Transpose", x, perm=perm), matrix)
             x = b.op("Transpose", moved, perm=perm)
     return [x]
 
@@ -102,37 +117,47 @@ def _infer_largest(operator: Operator, types: Sequence[TensorType | None]) -> li
     return [values, None if values is None else TensorType("int64", values.shape)]
 
 
-def _window_places(size: int, output: int) -> Array:
-    """The (output, longest window) places of each window along an axis; a shorter one has its last again."""
-    at = np.arange(output)
-    start, stop = at * size // output, -(-(at + 1) * size // output)
-    longest = int((stop - start).max(initial=1))
-    return np.minimum(start[:, None] + np.arange(longest), stop[:, None] - 1)
+def _window_places(b: Builder, x: Value, axis: int, size: int | None, out: int) -> Term:
+    """The (out, longest window) places of each window along an axis; a shorter one has its last again."""
+    if size is None:
+        start, end, _ = _bounds(b, x, axis, out)
+        longest = (end - start).op("ReduceMax", keepdims=0)
+        return (start + _places(b, longest)).op("Min", end - 1)
+    at = np.arange(out)
+    first, last = at * size // out, -(-(at + 1) * size // out) - 1
+    longest = int((last - first).max(initial=0)) + 1
+    return Term(b, b.constant(np.minimum(first[:, None] + np.arange(longest), last[:, None])))
 
 
 def _expand_largest(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
     """Values axis by axis, places by all windows at once: whoever reads none is spared these."""
     x, output = operands[0], operator.ints("output_size")
     assert x is not None
-    sizes = _spatial_sizes(b, operator, x)
-    tables = [_window_places(size, out) for size, out in zip(sizes, output, strict=True)]
-    rank = len(b.graph.known_type(x).shape or ())
+    shape = b.graph.known_type(x).shape
+    rank = len(output) + 2 if shape is None else len(shape)
+    axes = range(rank - len(output), rank)
+    sizes = [n if shape is not None and isinstance(n := shape[axis], int) else None for axis in axes]
+    tables = [_window_places(b, x, *row) for row in zip(axes, sizes, output, strict=True)]
     values = x
-    for axis, (size, out, table) in enumerate(zip(sizes, output, tables, strict=True), rank - len(sizes)):
+    for axis, size, out, table in zip(axes, sizes, output, tables, strict=True):
         if out == 1:
             values = b.op("ReduceMax", values, b.constant([axis]), keepdims=1)
         elif size != out:
-            windows = b.op("Gather", values, b.constant(table), axis=axis)
+            windows = b.op("Gather", values, table.value, axis=axis)
             values = b.op("ReduceMax", windows, b.constant([axis + 1]), keepdims=0)
-    flat = tables[0]
-    for size, table in zip(sizes[1:], tables[1:], strict=True):
-        both = flat[:, None, :, None] * size + table[None, :, None, :]
-        flat = both.reshape(len(flat) * len(table), -1)
-    lead = [0] * (rank - len(sizes))
-    windows = b.op("Gather", b.op("Reshape", x, b.constant([*lead, -1])), b.constant(flat), axis=-1)
+    flat, count = tables[0], output[0]
+    for axis, size, out, table in zip(axes[1:], sizes[1:], output[1:], tables[1:], strict=True):
+        length = size or Term(b, b.op("Shape", x, start=axis, end=axis + 1))
+        rows = flat.op("Unsqueeze", Term(b, b.constant([1, 3])))
+        both = rows * length + table.op("Unsqueeze", Term(b, b.constant([0, 2])))
+        count *= out
+        flat = both.op("Reshape", Term(b, b.constant([count, -1])))
+    lead = [0] * (rank - len(output))
+    windows = b.op("Gather", b.op("Reshape", x, b.constant([*lead, -1])), flat.value, axis=-1)
     first = b.op("ArgMax", windows, axis=-1, keepdims=0)
-    number = b.op("Add", first, b.constant(np.arange(len(flat)) * flat.shape[1]))
-    places = b.op("Gather", b.constant(flat.reshape(-1)), number, axis=0)
+    longest = Term(b, b.op("Shape", flat.value, start=1, end=2))
+    number = b.op("Add", first, (Term(b, b.constant(np.arange(count))) * longest).value)
+    places = b.op("Gather", b.op("Reshape", flat.value, b.constant([-1])), number, axis=0)
     return [
         b.op("Identity", x) if values == x else values,
         b.op("Reshape", places, b.constant([*lead, *output])),

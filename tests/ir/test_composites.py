@@ -439,8 +439,6 @@ def test_the_typing_rule_is_the_expansions(case, symbolic):
 @pytest.mark.parametrize(
     ("name", "attributes"),
     [
-        ("AdaptiveAveragePool", {"output_size": [3, 3]}),
-        ("AdaptiveMaxPool", {"output_size": [3, 3]}),
         ("FullPool", {"mode": "max", "kernel_shape": [2, 2], "strides": [2, 2]}),
     ],
 )

@@ -148,11 +148,14 @@ def copy(x: Complex, source: Argument, non_blocking: bool = False) -> Complex:
     return Complex(*(torch.ops.aten.copy.default(x.real, t) for t in (source.real, imag)))
 
 
-def _filled(target: Any, *args: Any, dtype: torch.dtype, **options: Any) -> Complex:
+def _filled(target: Any, *args: Any, dtype: torch.dtype | None = None, **options: Any) -> Complex | Tensor:
     """A new tensor: of zeros and ones, the imaginary part is zeros."""
     del options
-    real, size = dtype.to_real(), args[-1]
-    return Complex(target(*args, dtype=real), torch.ops.aten.zeros.default(size, dtype=real))
+    *like, size = (a.real if isinstance(a, Complex) else a for a in args)
+    if dtype is not None and not dtype.is_complex:
+        return target(*like, size, dtype=dtype)
+    real = like[0].dtype if dtype is None else dtype.to_real()
+    return Complex(target(*like, size, dtype=real), torch.ops.aten.zeros.default(size, dtype=real))
 
 
 for _name in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -100,6 +101,25 @@ def _divided(call: Call, x: Value, window: dict[str, Any], rank: int, divisor: i
     return call.op("Mul", y, call.scalar_like(prod(kernel) / divisor, y))
 
 
+def _axis_by_axis(call: Call, x: Value, sizes: Sequence[Size], output: Sequence[Size]) -> Value:
+    """Averages along one axis after the other, where an axis of an open size stays as it is."""
+    sizes, rank = list(sizes), len(sizes)
+    for axis, out in enumerate(output, rank - len(output)):
+        if out == sizes[axis]:
+            continue
+        if not isinstance(out, int):
+            raise call.unsupported(f"expected a static `output_size`, got {[str(o) for o in output]}")
+        turn = [a for a in range(rank) if a != axis] + [axis]
+        moved = x if axis == rank - 1 else call.op("Transpose", x, perm=turn)
+        rows = call.op("Reshape", moved, call.shape_value([-1, 1, sizes[axis]]))
+        sizes[axis] = out
+        means = call.op("regraft.AdaptiveAveragePool", rows, output_size=[out])
+        means = call.reshape(means, [sizes[a] for a in turn])
+        back = [*range(axis), rank - 1, *range(axis, rank - 1)]
+        x = means if axis == rank - 1 else call.op("Transpose", means, perm=back)
+    return x
+
+
 def _adaptive_average_pool(rank: int) -> Lowering[Call]:
     def adaptive_average_pool(call: Call) -> Value:
         given = call.arg("output_size")
@@ -108,10 +128,13 @@ def _adaptive_average_pool(rank: int) -> Lowering[Call]:
         output = [
             size if out is None else out for out, size in zip(per_axis(given, rank), shape, strict=True)
         ]
-        if not all(isinstance(o, int) for o in output):
-            raise call.unsupported(f"expected a static `output_size`, got {[str(o) for o in output]}")
         x, added = _batched(call, rank)
-        return _unbatched(call, call.op("regraft.AdaptiveAveragePool", x, output_size=output), added)
+        if all(isinstance(o, int) for o in output):
+            y = call.op("regraft.AdaptiveAveragePool", x, output_size=output)
+        else:
+            whole = call.shape("self")
+            y = _axis_by_axis(call, x, [1, *whole] if added else whole, output)
+        return _unbatched(call, y, added)
 
     return adaptive_average_pool
 

@@ -35,6 +35,47 @@ WINDOWS = {
         (0, 2, 3),
         [(1, 3, 5, 9)],
     ),
+    "averages of a number of windows": (
+        lambda x: F.adaptive_avg_pool2d(x, (2, 3)),
+        (2, 3, 12, 10),
+        (0, 2, 3),
+        [(1, 3, 7, 4), (3, 3, 1, 2)],
+    ),
+    "averages along some axes": (
+        lambda x: (F.adaptive_avg_pool2d(x, (1, 3)).squeeze(2), F.adaptive_avg_pool2d(x, (None, 2)))[1],
+        (2, 3, 12, 10),
+        (0, 2, 3),
+        [(1, 3, 5, 7)],
+    ),
+    "averages of volumes, one axis open": (
+        lambda x: F.adaptive_avg_pool3d(x, (2, 3, 1)),
+        (2, 3, 4, 5, 6),
+        (3,),
+        [(2, 3, 4, 11, 6)],
+    ),
+    "averages of lines": (lambda x: F.adaptive_avg_pool1d(x, 4), (2, 3, 10), (0, 2), [(1, 3, 9)]),
+    "largest of a number of windows": (
+        lambda x: F.adaptive_max_pool2d(x, (2, 3)),
+        (2, 3, 12, 10),
+        (0, 2, 3),
+        [(1, 3, 7, 4), (3, 3, 1, 2)],
+    ),
+    "their places": (
+        lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True)[1],
+        (2, 3, 12, 10),
+        (0, 3),
+        [(1, 3, 12, 7)],
+    ),
+    "new complex numbers for each of a batch": (
+        lambda x: (
+            x.new_zeros(x.shape[0], 3, dtype=torch.cfloat)
+            + torch.ones(x.shape[0], 3, dtype=torch.cfloat) * torch.full((x.shape[0], 3), 1 + 2j)
+            + torch.complex(x, 2 * x).new_ones(x.shape[0], 1) * x
+        ).angle(),
+        (2, 3),
+        (0,),
+        [(1, 3), (4, 3)],
+    ),
     "spectra of sounds": (spectrum, (2, 160), (0, 1), [(1, 250), (3, 77)]),
 }
 
