@@ -37,9 +37,10 @@ def _reduction(op_type: str) -> Lowering[Call]:
         keep = call.flag("keepdim", False)
         if op_type in _OF_NOTHING and _is_of_nothing(call):
             return _everywhere(call, _OF_NOTHING[op_type])
+        x = call.cast(x, "int64") if call.dtype == "bool" else x  # ONNX reduces no truth values
         if "dim" not in call or call.arg("dim") in (None, []):
-            return call.op(op_type, x, keepdims=keep)
-        return call.op(op_type, x, call.constant(call.axes("dim")), keepdims=keep)
+            return call.cast(call.op(op_type, x, keepdims=keep), call.dtype)
+        return call.cast(call.op(op_type, x, call.constant(call.axes("dim")), keepdims=keep), call.dtype)
 
     return reduction
 

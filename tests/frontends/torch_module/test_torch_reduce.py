@@ -45,6 +45,8 @@ def test_reductions(check):
             (x > 0).any(1),
             (x > 0).all(),
             (x > 0).sum(1),
+            (x > 0).prod(1, keepdim=True, dtype=torch.bool),
+            x.sum((1, 2), dtype=torch.bool),
             x.double().mean(1),
             F.normalize(x, dim=1),
         ],
