@@ -6,6 +6,7 @@ an element is 0, and `ops.logcumsumexp` is wrong behind an infinity.
 
 from __future__ import annotations
 
+from ....ir import Operator
 from ...source.emitting import Argument, Call, EmitterTable, Expression, Refused, View
 from ...source.expressions import Helper, Part, call, method
 from .initializers import ms_dtype
@@ -37,6 +38,41 @@ def _count(view: View) -> int:
     if count is None:
         raise Refused
     return count
+
+
+_FINDING = frozenset(["Compress", "NonMaxSuppression", "NonZero", "Unique"])
+"""Operators that find as many elements as there are."""
+
+
+def _found_axis(view: View) -> int | None:
+    """Return the one reduced axis whose size the values of inputs decide, so that it may be 0."""
+    if not any(node.op_type in _FINDING for node in view.graph.operators()):
+        return None
+    shape, axes = view.shape(0), _axes(view)
+    known = range(len(shape)) if axes is None else [axes] if isinstance(axes, int) else axes
+    inputs = {dim for node in view.graph.input_nodes() for dim in node.type.shape or ()}
+    found = [
+        axis % len(shape)
+        for axis in (known if isinstance(known, (range, list, tuple)) else ())
+        if (size := shape[axis]) is None or (str(size).isidentifier() and size not in inputs)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _neutralised(view: View, x: Part, value: object) -> Part:
+    """Return what is reduced, with a neutral element more where there may be none."""
+    axis = _found_axis(view)
+    return x if axis is None or value is None else call(Helper("with_neutral"), x, axis, value)
+
+
+def _are_truths(view: View) -> bool:
+    """Whether what is reduced are booleans as numbers, as "any" and "all" are read."""
+    node = view.graph.producer(view.value(0))
+    if not isinstance(node, Operator) or node.op_type != "Cast":
+        return False
+    operand = view.graph.operands(node.key)[0]
+    type_ = None if operand is None else view.graph.type_of(operand)
+    return type_ is not None and type_.dtype == "bool"
 
 
 def _is_empty(view: View) -> bool:
@@ -84,9 +120,9 @@ def _sum(view: View, x: Part) -> Expression:
         if view.has(1) and view.constant(1) is None:
             return _of_none(view, 0)
         return sum_of_none(x, _axes(view), keep=_keep(view))
-    return method(
-        x, "sum", *_positional(view), keepdims=True if _keep(view) else None, dtype=_accumulator(view)
-    )
+    keep = True if _keep(view) else None
+    some = _neutralised(view, x, 0)
+    return method(some, "sum", *_positional(view), keepdims=keep, dtype=_accumulator(view))
 
 
 def sum_of_none(x: Part, axes: object, *, keep: bool) -> Expression:
@@ -116,6 +152,8 @@ def _function(op_type: str, function: str, keep: str) -> None:
             return _of_none(view, _neutral(op_type, dtype))
         if dtype == "bool":
             return _of_bools(view, axes)
+        neutral = int(op_type == "ReduceMin") if _are_truths(view) else _neutral(op_type, dtype)
+        some = _neutralised(view, view.use(0), neutral)
         if (function, dtype) == ("amin", "int8"):  # which only the kernel of wider integers has
             raise Refused
         if axes is None:
@@ -123,7 +161,7 @@ def _function(op_type: str, function: str, keep: str) -> None:
         options: dict[str, object] = {keep: True if _keep(view) else None}
         if function == "prod":
             options["dtype"] = _accumulator(view)
-        return call(f"ops.{function}", view.use(0), axes, **options)
+        return call(f"ops.{function}", some, axes, **options)
 
 
 _function("ReduceMax", "amax", "keepdims")
@@ -161,7 +199,8 @@ def _of_bools(view: View, axes: Axes) -> Expression:
     function = {"ReduceMax": "any", "ReduceMin": "all"}.get(view.operator.op_type)
     if function is None:
         raise Refused
-    return call(f"ops.{function}", view.use(0), axes, *([True] if _keep(view) else []))
+    some = _neutralised(view, view.use(0), function == "all")
+    return call(f"ops.{function}", some, axes, *([True] if _keep(view) else []))
 
 
 @TABLE.call("ReduceSumSquare")

@@ -29,6 +29,12 @@ OF_NONE = '''def of_none(x, axes, value, dtype, keepdims):
     return found if keepdims else found.squeeze(numbers(axes))
 '''
 
+WITH_NEUTRAL = '''def with_neutral(x, axis, value):
+    """x with one more element along an axis: reductions of none give what is in memory on CPU."""
+    like = x.any(axis, True) if x.dtype == ms.bool_ else x.sum(axis, keepdims=True)
+    return ops.cat((x, ops.full_like(like.astype(x.dtype), value)), axis)
+'''
+
 SLICED = '''def sliced(x, starts, ends, axes=None, steps=None):
     """ONNX's Slice, with bounds, axes and steps that are tensors."""
     sizes = sizes_of(x)
@@ -95,6 +101,7 @@ FUNCTIONS = {
     "by_axis": HelperText(BY_AXIS),
     "sizes_of": HelperText(SIZES_OF),
     "of_none": HelperText(OF_NONE, ("numbers", "by_axis", "sizes_of")),
+    "with_neutral": HelperText(WITH_NEUTRAL),
     "sliced": HelperText(SLICED, ("by_axis", "sizes_of")),
     "padded": HelperText(PADDED, ("by_axis", "sizes_of")),
     "expanded": HelperText(EXPANDED, ("numbers", "sizes_of")),
