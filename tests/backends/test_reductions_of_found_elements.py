@@ -30,14 +30,17 @@ class Found(nn.Module):
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[regraft.Graph, Path]:
     folder = tmp_path_factory.mktemp("found")
     graph = regraft.load(Found(), (torch.randn(2, 6),))
-    regraft.save(regraft.rewrite(graph).graph, folder / "net", to="mindspore")
-    return graph, folder / "net"
+    rewritten = regraft.rewrite(graph).graph
+    regraft.save(rewritten, folder / "net", to="mindspore")
+    regraft.save(rewritten, folder / "net.onnx")
+    return graph, folder
 
 
 @pytest.mark.parametrize("value", [-1.0, 1.0, 3.0])
-def test_reductions_of_found_elements(written: tuple[regraft.Graph, Path], value: float) -> None:
+@pytest.mark.parametrize("name", ["net", "net.onnx"])
+def test_reductions_of_found_elements(written: tuple[regraft.Graph, Path], name: str, value: float) -> None:
     graph, folder = written
-    report = regraft.verify(graph, folder, (torch.full((2, 6), value),))
+    report = regraft.verify(graph, folder / name, (torch.full((2, 6), value),))
     assert all(row.passed for row in report.outputs), report.render()
 
 

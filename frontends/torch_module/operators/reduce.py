@@ -83,7 +83,10 @@ def _truth(op_type: str) -> Lowering[Call]:
         if _is_of_nothing(call):
             return _everywhere(call, op_type == "ReduceMin")
         axes = call.constant(call.axes("dim")) if "dim" in call else None
-        return call.cast(call.op(op_type, x, axes, keepdims=keep), "bool")
+        found = call.op(op_type, x, axes, keepdims=keep)
+        if op_type == "ReduceMax" and not all(isinstance(size, int) for size in call.shape("self")):
+            return call.op("Greater", found, call.constant(0, "int32"))  # of none it is the least integer
+        return call.cast(found, "bool")
 
     return truth
 
