@@ -61,3 +61,20 @@ def suppressed(e: View) -> Reference:
     }
     e.builder.nodes[index].subgraphs.append(step)
     return index, 1
+
+
+@TABLE.op("RoiAlign")
+def roi_align(e: View) -> Reference:
+    """Emit ROIAlign, whose boxes begin with the number of their image."""
+    o = e.operator
+    if o.str("mode") != "avg":
+        raise e.refused(f"expected the mean of the samples of a bin, got mode={o.str('mode')}")
+    number = e.node("Cast", [e.node("expand_dims", [e.input(2)], axis=1)], dtype=e.type(1).dtype)
+    return e.node(
+        "_contrib_ROIAlign",
+        [e.input(), e.node("Concat", [number, e.input(1)], dim=1, num_args=2)],
+        pooled_size=(o.int("output_height"), o.int("output_width")),
+        spatial_scale=o.float("spatial_scale"),
+        sample_ratio=o.int("sampling_ratio") or -1,
+        aligned=o.str("coordinate_transformation_mode") == "half_pixel",
+    )

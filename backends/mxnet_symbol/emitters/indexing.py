@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....ir import Constant, Operator, Parameter, Value
 from ..symbol import EmitterTable, Reference, View
 
@@ -90,28 +92,92 @@ def gather_elements(e: View) -> Reference:
     size = e.shape()[axis]
     if not isinstance(size, int) or rank == 0:
         raise e.refused("expected a known size along the axis that is gathered from")
+    return e.node("gather_nd", [e.input(), _places_along(e, axis, rank, size)])
+
+
+def _places_along(e: View, axis: int, rank: int, size: int) -> Reference:
+    """Emit places by indices along one axis, which may count from the end, and by counts along the others."""
     indices = e.input(1)
     if e.type(1).dtype != "int64":
         indices = e.node("Cast", [indices], dtype="int64")
     parts: list[Reference] = []
     for other in range(rank):
-        if other == axis:  # as ONNX does, indices below 0 count from the end
+        if other == axis:
             parts.append(e.node("_mod_scalar", [indices], scalar=size))
             continue
         counts = e.node("_contrib_arange_like", [indices], axis=other)
         shape = tuple(-1 if at == other else 1 for at in range(rank))
         parts.append(e.node("broadcast_like", [e.node("Reshape", [counts], shape=shape), indices]))
-    return e.node("gather_nd", [e.input(), e.node("stack", parts, axis=0, num_args=rank)])
+    return e.node("stack", parts, axis=0, num_args=rank)
 
 
 @TABLE.op("GatherND")
 def gather_nd(e: View) -> Reference:
     """Emit gather_nd, which has the numbers of a place along the first axis of its indices."""
-    if e.operator.int("batch_dims"):
-        raise e.refused("expected indices for all axes from the first, got batch_dims")
-    rank = len(e.shape(1))
+    batch, rank = e.operator.int("batch_dims"), len(e.shape(1))
     turned = e.node("transpose", [e.input(1)], axes=(rank - 1, *range(rank - 1)))
-    return e.node("gather_nd", [e.input(), turned])
+    if not batch:
+        return e.node("gather_nd", [e.input(), turned])
+    counted = [_counted(e, turned, 1 + axis, rank) for axis in range(batch)]
+    places = e.node("Concat", [*counted, turned], dim=0, num_args=batch + 1)
+    return e.node("gather_nd", [e.input(), places])
+
+
+def _counted(e: View, places: Reference, axis: int, rank: int) -> Reference:
+    """Emit the numbers of the places along an axis, one for each column of indices."""
+    first = e.node("slice_axis", [places], axis=0, begin=0, end=1)
+    counts = e.node("_contrib_arange_like", [first], axis=axis)
+    shape = tuple(-1 if at == axis else 1 for at in range(rank))
+    counts = e.node("broadcast_like", [e.node("Reshape", [counts], shape=shape), first])
+    return e.node("Cast", [counts], dtype="int64")
+
+
+@TABLE.op("ScatterND")
+def scatter_nd(e: View) -> Reference:
+    """Emit the data, and what scatter_nd puts into zeros where it puts ones into others."""
+    rank = len(e.shape(1))
+    places = e.node("transpose", [e.input(1)], axes=(rank - 1, *range(rank - 1)))
+    known, sizes = e.constant(1), {*e.static_shape(0)[: e.static_shape(1)[-1]]}
+    if known is None or (known < 0).any():  # scatter_nd counts no index from the end
+        if len(sizes) > 1:
+            raise e.refused("expected constant indices from 0 on, or axes of one size")
+        places = e.node("_mod_scalar", [places], scalar=min(sizes))
+    return _scattered(e, places)
+
+
+@TABLE.op("ScatterElements")
+def scatter_elements(e: View) -> Reference:
+    """Emit scatter_nd of the indices along one axis and of counts along the others."""
+    axis, rank = e.operator.int("axis") % len(e.shape()), len(e.shape())
+    return _scattered(e, _places_along(e, axis, rank, e.static_shape(0)[axis]))
+
+
+def _scattered(e: View, places: Reference) -> Reference:
+    if e.operator.str("reduction") != "none":
+        raise e.refused("expected updates that replace elements: scatter_nd adds up none")
+    shape, updates = e.static_shape(0), e.input(2)
+    put = e.node("scatter_nd", [updates, places], shape=shape)
+    marks = e.node("scatter_nd", [e.node("ones_like", [updates]), places], shape=shape)
+    return e.node("where", [marks, put, e.input()])
+
+
+@TABLE.op("Trilu")
+def triangle(e: View) -> Reference:
+    """Emit where, by the distance of each place from the diagonal."""
+    offset, rank = e.constant(1) if e.has(1) else np.array(0), len(e.shape())
+    rows, columns = e.shape()[-2:]
+    if offset is None or not isinstance(rows, int) or not isinstance(columns, int):
+        raise e.refused("expected known sizes and a constant diagonal")
+    down = e.node("_arange", [], start=0.0, stop=float(rows), step=1.0, dtype="float32")
+    across = e.node("_arange", [], start=0.0, stop=float(columns), step=1.0, dtype="float32")
+    across = e.node("Reshape", [across], shape=(*[1] * (rank - 1), columns))
+    distance = e.node(
+        "broadcast_sub", [across, e.node("Reshape", [down], shape=(*[1] * (rank - 2), rows, 1))]
+    )
+    keeps = "_greater_equal_scalar" if e.operator.int("upper") else "_lesser_equal_scalar"
+    kept = e.node(keeps, [distance], scalar=float(offset.reshape(-1)[0]))
+    data = e.input()
+    return e.node("where", [e.node("broadcast_like", [kept, data]), data, e.node("zeros_like", [data])])
 
 
 @TABLE.op("OneHot")

@@ -42,6 +42,17 @@ TABLE.direct(
 )
 
 
+@TABLE.op("Round")
+def round_half_to_even(e: View) -> Reference:
+    """Emit rint, which takes halves down, and one more where that is odd; round takes them away from zero."""
+    x = e.input()
+    down = e.node("rint", [x])
+    half = e.node("_equal_scalar", [e.node("elemwise_sub", [x, down])], scalar=0.5)
+    odd = e.node("_mod_scalar", [down], scalar=2.0)
+    up = e.node("_plus_scalar", [down], scalar=1.0)
+    return e.node("where", [e.node("elemwise_mul", [half, odd]), up, down])
+
+
 _BINARY = {
     "Add": ("elemwise_add", "broadcast_add", "_plus_scalar", "_plus_scalar"),
     "Sub": ("elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar"),

@@ -41,6 +41,20 @@ def sum_of_squares(e: View) -> Reference:
     return e.node("sum", [squared], axis=axes, keepdims=bool(e.operator.int("keepdims")))
 
 
+@TABLE.op("ReduceLogSumExp")
+def log_of_sum(e: View) -> Reference:
+    """Emit the log of a sum of exponentials around the largest, kept finite since inf - inf is NaN."""
+    axes = e.ints(1) if e.has(1) else list(range(len(e.shape())))
+    keep = bool(e.operator.int("keepdims"))
+    most = 3.4e38 if e.type().dtype != "float16" else 65504.0  # the largest float32 is read as infinite
+    largest = e.node("max", [e.input()], axis=axes, keepdims=True)
+    largest = e.node("clip", [largest], a_min=-most, a_max=most)
+    around = e.node("exp", [e.node("broadcast_sub", [e.input(), largest])])
+    found = e.node("log", [e.node("sum", [around], axis=axes, keepdims=True)])
+    found = e.node("elemwise_add", [found, largest])
+    return found if keep else e.node("sum", [found], axis=axes, keepdims=False)
+
+
 @TABLE.op("ArgMax", "ArgMin")
 def arg_extreme(e: View) -> Reference:
     """Emit argmax or argmin, whose result is float32 in MXNet."""

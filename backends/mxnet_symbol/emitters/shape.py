@@ -147,3 +147,21 @@ def shape(e: View) -> Reference:
     if e.operator.int("start") or e.operator.attribute("end") is not None:
         raise e.refused("expected the whole shape")
     return e.node("shape_array", e.inputs())
+
+
+@TABLE.op("Col2Im")
+def columns_to_image(e: View) -> Reference:
+    """Emit col2im; where the ends are padded otherwise than the beginnings, of the padded image, then cut."""
+    size, kernel = e.ints(1), e.ints(2)
+    if len(kernel) != 2:
+        raise e.refused(f"expected windows of two axes, got {len(kernel)}")
+    stride, dilate, pads = (e.operator.spatial(name, 2) for name in ("strides", "dilations", "pads"))
+    first, last = pads[:2], pads[2:]
+    settings = {"kernel": kernel, "stride": stride, "dilate": dilate}
+    if first == last:
+        return e.node("col2im", [e.input()], output_size=size, pad=first, **settings)
+    whole = [a + n + b for a, n, b in zip(first, size, last, strict=True)]
+    found = e.node("col2im", [e.input()], output_size=whole, pad=[0, 0], **settings)
+    for axis, (begin, length) in enumerate(zip(first, size, strict=True), 2):
+        found = e.node("slice_axis", [found], axis=axis, begin=begin, end=begin + length)
+    return found

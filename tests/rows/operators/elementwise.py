@@ -33,6 +33,7 @@ CASES = [
     Case("Not", B, backends=["mindspore"]),
     *(Case(name, X, Y) for name in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")),
     *(Case(name, _HOLES) for name in ("IsInf", "IsNaN")),
+    Case("Round", Input(np.array([0.5, 1.5, -0.5, -2.5, 3.4, -np.inf, np.inf, 8388609], np.float32))),
     Case("Where", B, X, Y, backends=["mindspore"]),
 ]
 

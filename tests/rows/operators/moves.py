@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .case import Case, Input, floats, integers
+from .case import BACKENDS, Case, Input, floats, integers
 
 X, Y = Input(floats(2, 3, 4)), Input(floats(2, 3, 4, seed=1))
 IMAGE = Input(floats(2, 4, 6, 5))
@@ -13,7 +13,7 @@ PLACES = Input(integers(2, 3, 4, high=3))
 B = Input(floats(2, 3, 4) > 0)
 VECTOR = Input(floats(4))
 ALIVE, HIDES = Input(floats(2, 6) > -0.8), Input(np.triu(floats(2, 6, 6, seed=1) > 0, 1))
-_MS = ["mindspore"]
+_MS, _MX = ["mindspore"], ["mxnet"]
 
 
 def _shape(b, x):
@@ -76,6 +76,7 @@ CASES = [
     *(Case(name, WHOLE, [1], backends=_MS) for name in _REDUCED.split() if name != "ReduceL2"),
     Case("ReduceLogSumExp", X, [1], keepdims=0),
     Case("ReduceLogSumExp", X, [1, 2], backends=_MS),
+    Case("ReduceLogSumExp", Input(np.array([[-np.inf] * 2, [np.inf, 1], [90, 99]], "f")), [1], backends=_MX),
     *(Case(name, X, axis=1, keepdims=0) for name in ("ArgMax", "ArgMin")),
     *(Case(name, X, axis=2) for name in ("ArgMax", "ArgMin")),
     Case("CumSum", X, np.int64(1)),
@@ -86,10 +87,19 @@ CASES = [
     Case("GatherElements", X, PLACES, axis=1),
     Case("GatherND", X, np.array([[0, 1], [1, 2]])),
     Case("regraft.Suppressed", ALIVE, HIDES, backends=["mxnet"]),
-    Case("GatherND", X, Input(np.array([[0, -1], [-2, 2]])), backends=_MS),
-    Case("GatherND", X, Input(np.array([[-1], [2]])), batch_dims=1, backends=_MS),
-    Case("GatherND", X, Input(np.array([[[-1], [2]], [[0], [1]]])), batch_dims=1, backends=_MS),
-    Case("ScatterElements", X, PLACES, Y, axis=1, reduction="add"),
+    Case("GatherND", X, Input(np.array([[0, -1], [-2, 2]]))),
+    Case("GatherND", X, Input(np.array([[-1], [2]])), batch_dims=1),
+    Case("GatherND", X, Input(np.array([[[-1], [2]], [[0], [1]]])), batch_dims=1),
+    Case("GatherND", X, Input(np.array([[[0], [-1], [2]], [[3], [1], [0]]])), batch_dims=2, backends=_MX),
+    Case("ScatterElements", X, PLACES, Y, axis=1, reduction="add", backends=_MS),
+    Case(
+        "ScatterElements",
+        X,
+        Input(integers(2, 1, 4, high=3) - 2),
+        Input(floats(2, 1, 4)),
+        axis=1,
+        backends=_MX,
+    ),
     *(
         Case(
             "ScatterElements",
@@ -98,12 +108,18 @@ CASES = [
             Input(floats(2, 2, 4)),
             axis=1,
             reduction=r,
+            backends=_MS if r == "add" else list(BACKENDS),
         )
         for r in ("add", "none")
     ),
     Case("ScatterND", X, np.array([[1], [0]]), Y),
+    Case("ScatterND", X, np.array([[1, 2, 0], [0, 1, 3]]), Input(floats(2)), backends=_MX),
+    Case("ScatterND", X, Input(np.array([[-1]])), Input(floats(1, 3, 4)), backends=_MX),
     Case("Trilu", X, np.int64(1), upper=1),
     Case("Trilu", X, np.int64(0), upper=0),
+    Case(
+        "Trilu", Input(np.where(floats(4, 3) > 0, np.inf, floats(4, 3))), np.int64(-2), upper=1, backends=_MX
+    ),
     Case("regraft.Unstack", X, outputs=3, axis=1),
     Case("Einsum", X, Y, equation="bij,bkj->bik"),
     Case("MatMul", X, Input(floats(2, 4, 3, seed=2))),
@@ -121,7 +137,30 @@ CASES = [
         np.array([2, 2]),
         strides=[1, 2],
         pads=[0, 1, 0, 1],
-        backends=_MS,
+    ),
+    Case(
+        "Col2Im",
+        Input(floats(1, 12, 20)),
+        np.array([4, 5]),
+        np.array([2, 3]),
+        dilations=[2, 1],
+        pads=[1, 0, 2, 1],
+        backends=_MX,
+    ),
+    *(
+        Case(
+            "RoiAlign",
+            IMAGE,
+            Input(np.array([[0, 0, 4, 3], [1.5, 0.5, 3, 5], [0, 1, 9, 9]], np.float32)),
+            Input(np.array([0, 1, 1])),
+            output_height=2,
+            output_width=3,
+            sampling_ratio=samples,
+            spatial_scale=0.5,
+            coordinate_transformation_mode=mode,
+            backends=_MX,
+        )
+        for samples, mode in ((2, "half_pixel"), (0, "output_half_pixel"))
     ),
     Case(
         "ConstantOfShape",
