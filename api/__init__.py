@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backends.files import settle_beside
-from ..backends.renames import rename_rows
+from ..formats.files import settle_beside
+from ..formats.renames import rename_rows
 from ..frontends import Inputs, read, read_tree
 from ..frontends.inputs import by_input_name
 from ..frontends.registry import frontend_of_file

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..backends.files import settle, staged
 from ..diagnosis import Subject, plan_edits
 from ..diagnosis.editing import apply_edits
+from ..formats.files import settle, staged
 from ..frontends import Inputs, LoadOptions, read, read_tree, resolve
 from ..ir import Graph, ModelError, RegraftError, UsageError
 from ..passes.base import Change

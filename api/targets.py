@@ -20,9 +20,9 @@ from ..backends import (
     takes_option,
     write,
 )
-from ..backends.files import settle, staged
-from ..backends.renames import Rename
-from ..backends.written_behind import writing_behind
+from ..formats.files import settle, staged
+from ..formats.renames import Rename
+from ..formats.written_behind import writing_behind
 from ..frontends.registry import is_installed
 from ..frontends.training_script import RecipeFunction
 from ..ir import Graph, ModelError, UsageError, walk_operators

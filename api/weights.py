@@ -6,7 +6,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from ..backends.files import settle_beside
 from ..checkpoints import holds_one
 from ..checkpoints.convert import Converted
 from ..checkpoints.convert import convert_checkpoint as convert
@@ -17,6 +16,7 @@ from ..checkpoints.repair import Fit, Repaired, fit_checkpoint
 from ..checkpoints.repair import repair_checkpoint as repair
 from ..checkpoints.runs import Runs
 from ..checkpoints.runs import diff_runs as compare_runs
+from ..formats.files import settle_beside
 from ..frontends import read_tree
 from ..ir import TensorData, UsageError
 from ..process.entry import public_call

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backends.files import staged
-from ..backends.shards import earlier_files, file_names
+from ..formats.files import staged
+from ..formats.shard_index import earlier_files, file_names
 from ..ir import ModelError, TensorData, UsageError, require_file
 from ..ir.outside.file_kinds import TITLES, kind_of
 from .parts import part_of
@@ -58,19 +58,19 @@ def read_checkpoint(
         return part_of(read_shards(path, read_checkpoint), part, path)
     kind = checkpoint_kind(path)
     if kind == "torch":
-        from .torch_file import TorchFile
+        from .torch_states import TorchStates
 
-        return TorchFile(path, part).tensors(notes)
+        return TorchStates(path, part).tensors(notes)
     if kind == "safetensors":
-        from .safetensors_file import read_safetensors as read
+        from ..formats.safetensors_file import read_safetensors as read
     elif kind == "params":
         from .params_file import read_params as read
     elif kind == "onnx":
-        from .onnx_file import read_onnx as read
+        from ..formats.onnx_file import read_onnx as read
     elif kind == "mindir":
         from ..frontends.mindspore_cell.saved import read_parameters as read
     else:
-        from .ckpt import read_ckpt as read
+        from ..formats.ckpt import read_ckpt as read
     return part_of(read(path), part, path)
 
 
@@ -85,9 +85,9 @@ def read_training(
     path = _located(Path(path))
     kind = "safetensors" if is_index(path) else checkpoint_kind(path)
     if kind == "torch":
-        from .torch_file import TorchFile
+        from .torch_states import TorchStates
 
-        file = TorchFile(path, part)
+        file = TorchStates(path, part)
         tensors = file.tensors(notes)
         return tensors, file.optimizer(tensors)
     if kind in ("params", "onnx", "mindir"):
@@ -185,17 +185,15 @@ def is_folder(path: Path, max_shard_size: int | str | None = None) -> bool:
 
 def _writer(suffix: str) -> Callable[[Path, Mapping[str, TensorData]], None]:
     if suffix in (".pth", ".pt"):
-        from .torch_file import write_torch
+        from ..formats.torch_file import write_torch
 
         return write_torch
-    if suffix == ".safetensors":
-        from .safetensors_file import write_safetensors
-
-        return write_safetensors
     if suffix == ".params":
-        from ..backends.mxnet_symbol.params import write_params
+        from ..formats.params_file import write_params
 
         return lambda path, tensors: write_params(path, tensors.items())
-    from .ckpt import write_ckpt
-
-    return write_ckpt
+    if suffix == ".safetensors":
+        from ..formats.safetensors_file import write_safetensors as write
+    else:
+        from ..formats.ckpt import write_ckpt as write
+    return lambda path, tensors: write(path, [(name, data, data.shape) for name, data in tensors.items()])

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.renames import Rename, computed
-from ..backends.shards import parse_size
+from ..formats.renames import Rename, computed
+from ..formats.shard_index import parse_size
 from ..ir import ModelError, TensorData, UsageError, near_names, numpy_dtype, system_errors_told
 from . import is_folder, read_training, write_checkpoint
 from .fixed_gammas import doubt, doubtful_gammas, with_fixed_gammas

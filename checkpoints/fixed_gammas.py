@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..frontends.mxnet_symbol.files_beside import symbol_beside
 from ..frontends.mxnet_symbol.fixed_gammas import fixed_gammas
-from ..frontends.mxnet_symbol.params import symbol_beside
 from ..ir import TensorData, numpy_dtype
 from . import checkpoint_kind
 from .shards import is_index

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backends.renames import DERIVED, FOLDED, Norm, Rename, read_renames
+from ..formats.renames import DERIVED, FOLDED, Norm, Rename, read_renames
 from ..ir import ModelError, TensorData, numpy_dtype, require_name, require_shape
 from ..ir.folding import fold_normalisation
 from ..ir.types import DTYPES, STORED_DTYPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..frontends.mxnet_symbol.params import read_params as read_arrays
+from ..formats.params_file import read_params as read_arrays
 from ..ir import ModelError, TensorData
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from ..backends.shards import DEFAULT_SIZE, INDEX, MINDSPORE_INDEX, Shard, parse_size, split
+from ..formats.shard_index import DEFAULT_SIZE, INDEX, MINDSPORE_INDEX, Shard, parse_size, split
 from ..ir import ModelError, TensorData, read_json, require_name
 from ..ir.outside.links import file_beside
 
@@ -159,6 +159,6 @@ def write_shards(folder: Path, tensors: Mapping[str, TensorData], shards: Sequen
     Raises:
         BackendError: for an element type that the format does not have.
     """
-    from ..backends.mindspore_source.checkpoint import write_shards as write_values  # few need it
+    from ..formats.safetensors_file import write_shards as write_values  # few need it
 
     write_values(folder, [(name, data, data.shape) for name, data in tensors.items()], shards)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backends.renames import Rename, computed
+from ..formats.renames import Rename, computed
 from ..ir import ModelError, TensorData
 from . import read_checkpoint
 from .fixed_gammas import with_fixed_gammas

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from ..backends.renames import Rename
+from ..formats.renames import Rename
 from ..ir import ModelError, TensorData
 from ..ir.outside.file_kinds import kind_of
 from .mapping import Map

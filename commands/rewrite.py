@@ -178,7 +178,7 @@ def rewrite(
     from .. import api
     from ..api import extensions, targets
     from ..backends import find_stale_files
-    from ..backends.shards import parse_size
+    from ..formats.shard_index import parse_size
     from ..ir import Graph
     from ..pages import write_page
     from ..passes import default_pipeline

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..backends.renames import Rename
 from ..checkpoints.mapping import read_map
+from ..formats.renames import Rename
 from ..frontends import LoadOptions, read
 from ..ir import Graph, ModelError, RegraftError
 from ..verification import Report

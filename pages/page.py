@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.files import staged
-from ..backends.renames import Rename
+from ..formats.files import staged
+from ..formats.renames import Rename
 from ..ir import Graph, UsageError, shorten_words
 from ..process.entry import public_call
 from ..verification import Report

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from ..backends.renames import read_renames
+from ..formats.renames import read_renames
 from ..ir import Graph
 from .inputs import bindings, make_inputs, resize_inputs
 from .report import OutputRow

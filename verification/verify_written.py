@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..backends import find_target
-from ..backends.written_behind import WritingBehind
+from ..formats.written_behind import WritingBehind
 from ..frontends import LoadOptions, read
 from ..ir import Graph, MismatchError, ModelError, UsageError
 from ..ir.analysis.ending import end_at

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..backends.written_behind import WritingBehind, all_there
 from ..checkpoints.mapping import read_map
+from ..formats.written_behind import WritingBehind, all_there
 from ..ir import Array, Graph
 from ..ir.analysis.absence import require_values
 from ..ir.collector import spare_living

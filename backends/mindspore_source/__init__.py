@@ -9,18 +9,20 @@ from typing import Literal
 
 import numpy as np
 
+from ...formats.ckpt import write_ckpt
+from ...formats.elements import Entry
+from ...formats.files import staged
+from ...formats.renames import added_rows, dropped_rows, fixed_shapes, rename_rows, write_renames
+from ...formats.safetensors_file import write_shards
+from ...formats.shard_index import INDEX, Shard, earlier_files, file_names, parse_size, split
 from ...ir import BackendError, Graph, Parameter, TensorData, UsageError, numpy_dtype
 from ...passes.base import Pass
-from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lower
-from ..renames import added_rows, dropped_rows, fixed_shapes, rename_rows, write_renames
-from ..shards import INDEX, Shard, earlier_files, file_names, parse_size, split
 from ..source.places import Program
 from ..source.program import make_program
 from ..source.recorded_tests import Recording
 from ..source.recorded_tests import write_tests as write_tests_of
-from .checkpoint import Entry, write_ckpt, write_shards
 from .dialect import DIALECT
 from .lowering import LOWERING
 from .lowering.write_out_attention import WriteOutAttention

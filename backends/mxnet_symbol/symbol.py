@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ...formats.params_file import WRITABLE
 from ...ir import (
     BackendError,
     Constant,
@@ -18,7 +19,6 @@ from ...ir import (
 )
 from ..emitter_table import Rows
 from ..view import OperatorView
-from .params import DTYPES
 
 VERSION = 10901
 """The version whose format is written: MXNet 1.9.1."""
@@ -73,16 +73,16 @@ class SymbolBuilder:
         attributes = {}
         if node.type.shape is not None:  # MXNet's word for an unknown size is 0
             attributes["__shape__"] = text([d if isinstance(d, int) else 0 for d in node.type.shape])
-        if node.type.dtype != "float32" and node.type.dtype in DTYPES:
-            attributes["__dtype__"] = str(DTYPES.index(node.type.dtype))
+        if node.type.dtype != "float32" and node.type.dtype in WRITABLE:
+            attributes["__dtype__"] = str(WRITABLE.index(node.type.dtype))
         self.values[Value(node.key)] = (self.add(Node("null", node.name, attributes)), 0)
 
     def add_parameter(self, node: Parameter) -> None:
         """Add a variable for a parameter."""
         name = self.names[node.key]
         attributes = {"__shape__": text(node.data.shape)}
-        if node.data.dtype != "float32" and node.data.dtype in DTYPES:
-            attributes["__dtype__"] = str(DTYPES.index(node.data.dtype))
+        if node.data.dtype != "float32" and node.data.dtype in WRITABLE:
+            attributes["__dtype__"] = str(WRITABLE.index(node.data.dtype))
         law = initializer_text(node.initializer)
         if law is not None:
             attributes["__init__"] = law

@@ -6,17 +6,17 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from ...formats.files import staged
+from ...formats.params_file import write_params
+from ...formats.renames import dropped_rows, rename_rows, write_renames
 from ...ir import BackendError, Graph, Input, Parameter, TensorData
 from ...passes.base import Pass
 from ...passes.dequantise import Dequantise
 from ..expand_functions import ExpandFunctions
-from ..files import staged
 from ..legalise import Legalise
 from ..lowering import lower
-from ..renames import dropped_rows, rename_rows, write_renames
 from .calls import call_rows
 from .emitters import TABLE
-from .params import write_params
 from .symbol import VERSION, Node, SymbolBuilder
 
 LOWERING: tuple[Pass, ...] = (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import onnx
 
+from ...formats.elements import ElementWriters
 from ...ir import TensorData
-from ..elements import ElementWriters
 
 ALIGNMENT = 4096  # a page, so that runtimes can map each tensor
 

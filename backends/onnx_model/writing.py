@@ -8,10 +8,10 @@ from pathlib import Path
 
 import onnx
 
+from ...formats.files import staged
+from ...formats.renames import dropped_rows, rename_rows, write_renames
+from ...formats.shard_index import Shard, parse_size, split
 from ...ir import BackendError, Graph, TensorData, UsageError
-from ..files import staged
-from ..renames import dropped_rows, rename_rows, write_renames
-from ..shards import Shard, parse_size, split
 from .lowering import LOWERING
 from .model import emit_model, lower_graph, used_parameters
 from .streaming import ALIGNMENT, is_external, write_embedded, write_external

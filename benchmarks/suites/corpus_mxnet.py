@@ -103,7 +103,7 @@ def reordered(case: Any, got: list[Any]) -> list[str]:
 
 def file_problems(case: Any) -> list[str]:
     """Read a ``.params`` file, and return what differs from what MXNet reads; a damaged one is an error."""
-    from regraft.frontends.mxnet_symbol.params import read_params
+    from regraft.formats.params_file import read_params
     from regraft.ir import ModelError
 
     expect = case.meta["expect"]

@@ -16,9 +16,9 @@ from ..size_limits import Budget
 from .batch import read_at_sizes
 from .begin_states import with_begin_states
 from .binding import bind
+from .files_beside import find_params
 from .known_types import KnownTypes
 from .lowering import lower, missing_operators
-from .params import find_params
 from .reader import Symbol, read_symbol
 from .refusals import RefusedForms, refusal
 from .tree import Tree, add_parameters, build_tree

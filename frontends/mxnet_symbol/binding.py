@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...formats.params_file import DTYPES
 from ...ir import ModelError
 from ...ir.outside.names import near_names
 from ..inputs import InputSpec
 from .attributes import literal
-from .params import DTYPES
 from .reader import SymbolNode
 from .variables import Variables
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...formats.params_file import SavedArray, read_params
 from ...ir import ModelError, TensorData
-from .params import SavedArray, read_params
 from .reader import Symbol, SymbolNode
 from .signatures import AUXILIARY_SLOTS, is_label, parameter_slots, slot_names
 from .structural_names import find_structural

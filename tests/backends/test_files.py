@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from regraft.backends.files import settle, staged
+from regraft.formats.files import settle, staged
 from regraft.ir import UsageError
 from regraft.ir.outside.own_folders import sweep
 
@@ -23,7 +23,7 @@ NAMES = ["model.py", "model.ckpt", "renames.json", "test_model.py"]
 KILLED_AT_EVERY_STEP = """
     import os, shutil, signal, sys
     from pathlib import Path
-    from regraft.backends.files import settle, staged
+    from regraft.formats.files import settle, staged
 
     base, force, names = Path(sys.argv[1]), sys.argv[2] == "force", sys.argv[3:]
     STEPS = ("open", "os.", "shutil.", "fcntl.")

@@ -13,7 +13,7 @@ import torch
 from scipy.stats import ks_2samp
 
 import regraft
-from regraft.backends.mxnet_symbol.params import write_params
+from regraft.formats.params_file import write_params
 from regraft.ir import TensorData
 
 NET = """

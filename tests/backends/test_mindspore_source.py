@@ -28,7 +28,7 @@ from regraft.backends.source.class_definition import Class, ConstructorArgument
 from regraft.backends.source.classes.simplify_arguments import simplify_arguments
 from regraft.backends.source.definitions import Definition
 from regraft.backends.source.expressions import Literal, NnClass
-from regraft.checkpoints.ckpt import read_ckpt
+from regraft.formats.ckpt import read_ckpt
 from regraft.ir import (
     Builder,
     Graph,

@@ -13,8 +13,8 @@ from torch import nn
 import regraft
 from regraft.backends.mxnet_symbol import write
 from regraft.backends.onnx_model import to_model
+from regraft.formats.params_file import read_params
 from regraft.frontends.mxnet_symbol import read
-from regraft.frontends.mxnet_symbol.params import read_params
 from regraft.frontends.mxnet_symbol.reader import read_symbol
 from regraft.frontends.options import LoadOptions
 from regraft.ir import BackendError, Builder, Graph, TensorType, UnsupportedError, UsageError

@@ -16,9 +16,9 @@ from torch import nn
 
 import regraft
 from regraft.backends import elements
-from regraft.backends.elements import ElementWriters, element_chunks
-from regraft.backends.shards import parse_size
 from regraft.checkpoints import read_checkpoint
+from regraft.formats.elements import ElementWriters, element_chunks
+from regraft.formats.shard_index import parse_size
 from regraft.ir import BackendError, TensorData, UsageError
 
 SIZE = 20_000

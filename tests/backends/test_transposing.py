@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regraft.backends.transposing import transposed_blocks
+from regraft.formats.transposing import transposed_blocks
 from regraft.ir import TensorData
 from regraft.verification.structure.values import same_bits
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from regraft.backends import elements, written_behind
-from regraft.backends.elements import ElementWriters
-from regraft.backends.written_behind import WritingBehind, writing_behind
+from regraft.formats.elements import ElementWriters
+from regraft.formats.written_behind import WritingBehind, writing_behind
 from regraft.ir import TensorData
 
 

@@ -21,9 +21,9 @@ from torch import nn
 
 import regraft
 from regraft import convert_checkpoint, diff
-from regraft.backends.renames import Rename, write_renames
 from regraft.checkpoints import read_checkpoint, write_checkpoint
 from regraft.cli import main
+from regraft.formats.renames import Rename, write_renames
 from regraft.ir import ModelError, TensorData, UsageError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from regraft import diff
-from regraft.backends.renames import Rename, write_renames
 from regraft.checkpoints import write_checkpoint
 from regraft.cli import main
+from regraft.formats.renames import Rename, write_renames
 from regraft.ir import ModelError, TensorData, UsageError
 
 A = {

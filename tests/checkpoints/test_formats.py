@@ -229,7 +229,9 @@ class TestHostile:
 
     def test_sparse_and_quantised(self, tmp_path):
         torch.save({"w": torch.eye(3).to_sparse()}, tmp_path / "x.pth")
-        with pytest.raises(ModelError, match="expected a plain tensor, got `w`"):
+        with pytest.raises(
+            ModelError, match=r"a plain tensor under `w`, got `torch\._utils\._rebuild_sparse_tensor`"
+        ):
             read_checkpoint(tmp_path / "x.pth")
 
     @pytest.mark.parametrize("suffix", ["ckpt", "safetensors", "params", "pth", "onnx"])
@@ -386,20 +388,22 @@ def test_what_a_torch_file_would_run_is_named_and_no_advice_to_run_it(tmp_path: 
     torch.save({"w": torch.ones(2), "x": _Command(tmp_path / "ran")}, tmp_path / "evil.pth")
     torch.save(torch.nn.Linear(2, 2), tmp_path / "whole.pth")
     for name, what in (("evil", "posix.system"), ("whole", "torch.nn.modules.linear.Linear")):
-        with pytest.raises(ModelError, match=f"E101 expected tensors.* got `{what}`, which was not run - at"):
+        with pytest.raises(ModelError, match=f"E101 expected .* got `{what}`, which was not run"):
             read_checkpoint(tmp_path / f"{name}.pth")
     body = pickle.PROTO + b"\x02" + b"\xff" + pickle.STOP
     with zipfile.ZipFile(tmp_path / "odd.pth", "w") as archive:
         for name, content in (("data.pkl", body), ("byteorder", b"little"), ("version", b"3\n")):
             archive.writestr(f"odd/{name}", content)
-    with pytest.raises(ModelError, match=r"E101 cannot read .*odd.pth.*operand 255") as raised:
+    with pytest.raises(
+        ModelError, match=r"E101 expected a pickle of torch.save, .* - at .*odd.pth"
+    ) as raised:
         read_checkpoint(tmp_path / "odd.pth")
     assert "arbitrary" not in str(raised.value)
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_long_name_in_a_torch_file_is_refused_at_once(tmp_path: Path) -> None:
-    """Torch's own reader searches its message for patterns, which takes the square of the name's length."""
+    """A message shows its beginning."""
     body = pickle.PROTO + b"\x02" + pickle.GLOBAL + b"os\n" + b"a" * 200_000 + b"\n" + pickle.STOP
     with zipfile.ZipFile(tmp_path / "long.pth", "w") as archive:
         for name, content in (("data.pkl", body), ("byteorder", b"little"), ("version", b"3\n")):

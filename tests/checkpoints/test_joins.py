@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from regraft import convert_checkpoint, diff
-from regraft.backends.renames import Rename, write_renames
 from regraft.checkpoints import read_checkpoint
 from regraft.checkpoints.mapping import read_map
+from regraft.formats.renames import Rename, write_renames
 from regraft.ir import ModelError
 
 WIDTH, HEADS = 8, 4

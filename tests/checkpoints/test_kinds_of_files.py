@@ -234,7 +234,7 @@ def test_a_weight_of_a_class_of_its_own_is_named(folder, state):
     for value, what in (
         (state[name].as_subclass(Tagged), "under `c.weight`, got `.*Tagged`, which was not run"),
         (torch.nn.Parameter(state[name].as_subclass(Tagged)), "under `c.weight`, got `.*Tagged`"),
-        (quantised, "got `c.weight` torch.qint8"),
+        (quantised, "under `c.weight`, got `torch._utils._rebuild_qtensor`"),
         (Settings(), "under `c.weight`, got `.*Settings`"),
     ):
         torch.save({"state_dict": {**state, name: value}}, folder / "a.pth")
@@ -255,7 +255,7 @@ def test_of_many_unknown_classes_one_error_comes_at_once(folder):
         for name, content in (("data.pkl", body + pickle.STOP), ("byteorder", b"little"), ("version", b"3")):
             archive.writestr(f"many/{name}", content)
     began = time.process_time()
-    with pytest.raises(ModelError, match=r"got `a\.b0`, which was not run"):
+    with pytest.raises(ModelError, match=r"E101 expected tensors by name, got a `list`"):
         read_checkpoint(folder / "many.pth")
     assert time.process_time() - began < 10
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from regraft.checkpoints import read_checkpoint
-from regraft.checkpoints.torch_records import find_records
 from regraft.ir import ModelError
 
 
@@ -56,12 +55,44 @@ def test_every_form_of_a_view_is_read_as_torch_reads_it(tmp_path: Path) -> None:
     assert found["whole"].storage == found["turned"].storage
 
 
-def test_an_archive_that_is_compressed_is_read_by_torch(tmp_path: Path) -> None:
-    torch.save({"w": torch.ones(50)}, tmp_path / "x.pth")
-    assert find_records(tmp_path / "x.pth")
-    path = rewritten(tmp_path / "x.pth", {}, zipfile.ZIP_DEFLATED)
-    assert find_records(path) is None
-    np.testing.assert_array_equal(read_checkpoint(path)["w"].numpy(), np.ones(50, np.float32))
+def test_an_archive_that_is_compressed_is_inflated(tmp_path: Path) -> None:
+    torch.save({"w": torch.arange(50.0)[3:]}, tmp_path / "x.pth")
+    found = read_checkpoint(rewritten(tmp_path / "x.pth", {}, zipfile.ZIP_DEFLATED))["w"]
+    assert found.place is None
+    np.testing.assert_array_equal(found.numpy(), np.arange(3, 50, dtype=np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "complex64", "bool"])
+def test_the_other_order_of_bytes_is_turned(tmp_path: Path, dtype: str) -> None:
+    tensor = torch.arange(6).to(getattr(torch, dtype))
+    torch.save({"w": tensor}, tmp_path / "x.pth")
+    with zipfile.ZipFile(tmp_path / "x.pth") as archive:
+        records = {info.filename: archive.read(info) for info in archive.infolist()}
+    with zipfile.ZipFile(tmp_path / "x.pth", "w") as archive:
+        size = tensor.element_size() // (2 if tensor.is_complex() else 1)
+        for name, raw in records.items():
+            if "/data/" in name:
+                raw = b"".join(raw[at : at + size][::-1] for at in range(0, len(raw), size))
+            archive.writestr(name, b"big" if name.endswith("byteorder") else raw)
+    expected = torch.load(tmp_path / "x.pth", weights_only=True)["w"]
+    assert torch.equal(expected, tensor)
+    found = read_checkpoint(tmp_path / "x.pth")["w"].numpy()
+    assert found.astype(np.complex64).tolist() == tensor.to(torch.complex64).tolist()
+
+
+def test_views_of_one_storage_in_a_file_from_before_torch_1_6(tmp_path: Path) -> None:
+    base = torch.arange(24, dtype=torch.float32).reshape(4, 6)
+    state = {"whole": base, "turned": base.T, "apart": base[:, ::2], "u16": torch.ones(3, dtype=torch.uint16)}
+    state["last"] = torch.arange(5)[2:]
+    torch.save(state, tmp_path / "x.pth", _use_new_zipfile_serialization=False)
+    found = read_checkpoint(tmp_path / "x.pth")
+    for name, tensor in state.items():
+        assert found[name].numpy().tolist() == tensor.tolist(), name
+    assert found["whole"].storage == found["turned"].storage
+    raw = (tmp_path / "x.pth").read_bytes()
+    (tmp_path / "x.pth").write_bytes(raw[:-8])
+    with pytest.raises(ModelError, match=r"E101 expected the elements of `.*a storage of .* bytes"):
+        read_checkpoint(tmp_path / "x.pth")["last"].numpy()
 
 
 @pytest.mark.parametrize("part", ["size", "offset", "key"])

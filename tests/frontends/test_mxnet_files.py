@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import regraft
+from regraft.formats.params_file import read_params
 from regraft.frontends.mxnet_symbol import read, read_tree
 from regraft.frontends.mxnet_symbol.attributes import TextAttributes, literal
-from regraft.frontends.mxnet_symbol.params import find_params, read_params
+from regraft.frontends.mxnet_symbol.files_beside import find_params
 from regraft.frontends.mxnet_symbol.reader import Symbol, parse_symbol, read_symbol
 from regraft.frontends.options import LoadOptions
 from regraft.ir import ModelError, UnsupportedError

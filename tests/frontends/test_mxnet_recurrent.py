@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regraft.backends.mxnet_symbol.params import write_params
+from regraft.formats.params_file import write_params
 from regraft.frontends.mxnet_symbol import read
 from regraft.frontends.options import LoadOptions
 from regraft.ir import ModelError, Parameter, TensorData, UnsupportedError, validate

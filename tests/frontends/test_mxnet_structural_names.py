@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regraft import load, load_tree
-from regraft.frontends.mxnet_symbol.params import read_params
+from regraft.formats.params_file import read_params
 from regraft.ir import ModelError
 
 from ..corpora.mxnet.cases import ROOT, save_params

@@ -104,7 +104,7 @@ def _compared(suffix: str) -> Callable[[bytes, Path], int]:
 @cache
 def renames() -> list[bytes]:
     """A map of every kind of row, and a map of two nets."""
-    from regraft.backends.renames import packed
+    from regraft.formats.renames import packed
     from regraft.ir import TensorData
 
     arrays = _arrays()

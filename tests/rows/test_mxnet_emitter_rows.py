@@ -17,7 +17,7 @@ import pytest
 from regraft.backends.mxnet_symbol import write, writing
 from regraft.backends.mxnet_symbol.emitters import TABLE
 from regraft.backends.onnx_model import to_model
-from regraft.frontends.mxnet_symbol.params import read_params
+from regraft.formats.params_file import read_params
 from regraft.ir import Graph, validate
 
 from .operators import FAMILIES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import regraft
-from regraft.backends.renames import write_renames
+from regraft.formats.renames import write_renames
 from regraft.ir import ModelError, TensorData
 from regraft.verification import verify
 

@@ -14,8 +14,8 @@ from onnx import numpy_helper
 from torch import nn
 
 import regraft
-from regraft.backends.renames import Rename
 from regraft.checkpoints import read_checkpoint, write_checkpoint
+from regraft.formats.renames import Rename
 from regraft.ir import TensorData
 from regraft.verification.structure.sharing import compare_sharing, held_by_graph
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...backends.renames import computed, read_renames
+from ...formats.renames import computed, read_renames
 from ...frontends.mindspore_cell.initializers import state_laws
 from ...frontends.mindspore_cell.tree import walk
 from ...ir import Graph, ModelError

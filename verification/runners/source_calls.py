@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ...backends.renames import read_renames
+from ...formats.renames import read_renames
 from ...ir import Graph, ModelError, ModuleTree
 
 

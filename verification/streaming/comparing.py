@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ...backends.written_behind import Await, all_there
 from ...checkpoints.mapping import read_map
+from ...formats.written_behind import Await, all_there
 from ...ir import Array, Graph
 from ..cases import case_of
 from ..conditioning import Rounding

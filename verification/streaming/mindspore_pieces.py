@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.written_behind import Await
 from ...checkpoints import read_checkpoint
+from ...formats.written_behind import Await
 from ...ir import ModelError, TensorData
 from ...ir.outside.memory_limits import data_limit
 from ..runners.emitted_net import emitted_net_without_values

@@ -13,7 +13,7 @@ import onnxruntime
 from onnx import numpy_helper
 from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
 
-from ...backends.written_behind import Await, all_there
+from ...formats.written_behind import Await, all_there
 from ...ir import ModelError
 from ...ir.types import dtype_of_onnx
 from ..runners.onnx_runner import OnnxRunner

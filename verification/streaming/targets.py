@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...backends.written_behind import Await
+from ...formats.written_behind import Await
 from ..runners.registry import runtime_of_output
 from ..runners.runs import Runner
 from ..structure.sharing import Held

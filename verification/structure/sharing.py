@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.renames import Rename, computed
+from ...formats.renames import Rename, computed
 from ...ir import Constant, Graph, Parameter, TensorData
 from .report import SharedRow
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...backends.renames import Rename, computed
-from ...backends.transposing import transposed_blocks
 from ...checkpoints.diff import compared
 from ...checkpoints.mapping import Map, applied
+from ...formats.renames import Rename, computed
+from ...formats.transposing import transposed_blocks
 from ...ir import Graph, TensorData, numpy_dtype
 from ...ir.provenance import Provenance
 from .report import ValueRow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...backends.renames import computed
+from ...formats.renames import computed
 from ...ir import Graph
 from ..compare import DEFAULTS, EPSILON, IMPLAUSIBLE, MULTIPLE, WITNESSED
 from ..report import TrainingRow

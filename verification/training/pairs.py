@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...backends.renames import read_renames
 from ...checkpoints.joins import Join
+from ...formats.renames import read_renames
 from ...ir import Graph, TensorData
 from ..two_nets.layers import Net
 from ..two_nets.pairing import Pairing

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...backends.renames import computed, read_renames
+from ...formats.renames import computed, read_renames
 from ...ir import Graph, Initializer, ModelError, Parameter
 from .initializer_source import spelling, written
 from .laws import LawRow

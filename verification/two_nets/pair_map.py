@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...backends.renames import read_renames
 from ...checkpoints.joins import Fused, read_fused
 from ...checkpoints.pairs import read_pairs
 from ...checkpoints.spelling import plain_name
+from ...formats.renames import read_renames
 from ...ir import ModelError, near_names, require_name
 
 

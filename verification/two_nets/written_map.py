@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ...backends.files import staged
-from ...backends.renames import Rename, packed, read_renames, rename_rows, write_renames
 from ...checkpoints.joins import Fused, Join, take_joined
 from ...checkpoints.mapping import Map
 from ...checkpoints.packed import is_vector, stem_of, taken_apart, vector_of
 from ...checkpoints.prefixes import aligned
 from ...checkpoints.spelling import COUNTER, plain_name, universal_name
+from ...formats.files import staged
+from ...formats.renames import Rename, packed, read_renames, rename_rows, write_renames
 from ...ir import Graph, ModelError, Parameter, TensorData, numpy_dtype
 from ...ir.fixed_scales import is_fixed_scale
 from .by_order import order_refused, pairs_by_order, text_of_pairs

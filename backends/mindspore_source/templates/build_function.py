@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...shards import INDEX
+from ....formats.shard_index import INDEX
 from ...source.dialect import Net
 from ...source.expressions import literal_source
 

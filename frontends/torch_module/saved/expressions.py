@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .refusing import quote, untrusted
+from ....formats.refusals import quote
+from .refusing import untrusted
 
 SYMBOL = re.compile(r"(?:s|u|zf|zuf|i|ps|tmp)\d{1,5}\Z")
 """Names of torch's symbols; torch counts up to the number of a `u`, so that it has few digits."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .pickles import Storage, Strided, Unknown, read_pickle
+from ....formats.pickled import Storage, Strided, Unknown, read_pickle
+from ....formats.refusals import malformed, quote
 from .records import Records
-from .refusing import malformed, quote, untrusted
+from .refusing import untrusted
 
 if TYPE_CHECKING:
     import torch
@@ -101,6 +102,8 @@ class Pickled:
             raise malformed("expected a tensor with an element type", self.place)
         name = f"data/{found.storage.key}"
         made = self._tensors.view(name, dtype, found.sizes, found.strides, found.offset)
+        made = made.conj() if found.conjugate else made
+        made = made.neg() if found.negative else made
         return _finished(made, found.is_parameter, found.requires_grad)
 
 

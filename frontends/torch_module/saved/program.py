@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....formats.refusals import malformed, quote
 from ....ir import ModelError
 from ..export.export_errors import first_line
 from ..export.tracing import unlogged
 from .expressions import Expressions
 from .payloads import Tensors, pickled_tensors, raw_tensors
 from .records import Records
-from .refusing import malformed, quote, untrusted
+from .refusing import untrusted
 from .samples import sample_tensors
 from .schema import SchemaReader, parse_json
 from .trees import Trees

@@ -7,7 +7,8 @@ import zlib
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from .refusing import malformed, quote, untrusted
+from ....formats.refusals import malformed, quote
+from .refusing import untrusted
 
 MOST_RECORDS = 200_000
 _LONGEST_NAME = 1024

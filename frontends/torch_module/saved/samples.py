@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from ....formats.pickled import Strided, Unknown
+from ....formats.refusals import quote
 from .payloads import Pickled
-from .pickles import Strided, Unknown
 from .records import Records
-from .refusing import quote, untrusted
+from .refusing import untrusted
 
 if TYPE_CHECKING:
     import torch

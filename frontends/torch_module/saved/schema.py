@@ -17,8 +17,9 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ....formats.refusals import malformed, quote
 from .operators import is_identifier, is_operator
-from .refusing import malformed, quote, untrusted
+from .refusing import untrusted
 
 if TYPE_CHECKING:
     from .expressions import Expressions

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ....formats.refusals import malformed, quote
 from .operators import is_identifier
-from .refusing import malformed, quote, untrusted
+from .refusing import untrusted
 
 _DEEPEST = 60
 _LARGEST = 1 << 60  # whole numbers below have few hashes in common

@@ -19,8 +19,8 @@ from torch import nn
 
 import regraft
 from regraft.cli import main
+from regraft.formats.pickled import Unknown, read_pickle
 from regraft.frontends.torch_module.saved.expressions import Expressions
-from regraft.frontends.torch_module.saved.pickles import Unknown, read_pickle
 from regraft.frontends.torch_module.saved.program import read_program
 
 from .hostile_archives import Members, Net, hostile, ordinary, quiet, write

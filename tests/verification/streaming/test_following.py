@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import regraft
-from regraft.backends.written_behind import all_there
+from regraft.formats.written_behind import all_there
 from regraft.ir import Graph
 from regraft.verification.conditioning import Cost, UnitsAlone
 from regraft.verification.runners.runs import Run

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import regraft
-from regraft.backends.elements import ElementWriters
+from regraft.formats.elements import ElementWriters
 from regraft.ir import Graph, MismatchError, TensorData, UsageError
 from regraft.verification.streaming import deciding
 from regraft.verification.streaming.torch_pieces import TorchPieces

@@ -1,18 +1,18 @@
-"""Reading ``.params`` files lazily, every layout since 0.8."""
+"""MXNet's .params: every layout since 0.8 read array by array, and files that MXNet 0.11 and later load."""
 
 from __future__ import annotations
 
 import mmap
-import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from ...ir import ModelError, TensorData, numpy_dtype, require_file, require_name, require_shape
+from ..ir import BackendError, ModelError, TensorData, numpy_dtype, require_file, require_name, require_shape
+from .elements import ElementWriters
 
 FILE_MAGIC = 0x112
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -33,11 +33,13 @@ DTYPES = (
 )
 """MXNet's type flags, by number; those above 7 only occur in files of 2.0 development builds."""
 
+WRITABLE = DTYPES[:8]
+"""Element types of MXNet 1.9."""
+
+_CPU = 1
 _DENSE, _ROW_SPARSE, _CSR = 0, 1, 2
 _AUXILIARY = {_DENSE: 0, _ROW_SPARSE: 1, _CSR: 2}
 _MAX_RANK = 32
-_EPOCH = re.compile("[0-9]{1,18}")
-_NUMBERED = re.compile("-[0-9]{1,18}$")
 _DENSE_BYTES, _DENSE_RATIO = 1 << 28, 64
 """A sparse array becomes a dense one of at most so many bytes, or so many times the file's."""
 
@@ -238,22 +240,31 @@ def _densified(
     return load
 
 
-def symbol_beside(params: Path) -> Path | None:
-    """The ``x-symbol.json`` beside ``x-NNNN.params`` or ``x.params``; None where there is none."""
-    prefixes = dict.fromkeys([params.stem, _NUMBERED.sub("", params.stem)])
-    paths = [params.parent / f"{prefix}-symbol.json" for prefix in prefixes]
-    return next((path for path in paths if path.is_file()), None)
+def write_params(path: Path, arrays: Iterable[tuple[str, TensorData]]) -> None:
+    """Write a ``.params`` file.
 
+    Args:
+        path: the file.
+        arrays: name ("arg:w", "aux:m") and values, in order.
 
-def find_params(symbol: Path) -> Path | None:
-    """The parameters beside ``x-symbol.json``: the highest epoch of ``x-NNNN.params``, or ``x.params``."""
-    prefix = symbol.name.removesuffix(".json").removesuffix("-symbol")
-    numbered = [
-        p
-        for p in symbol.parent.glob("*.params")
-        if p.name.startswith(f"{prefix}-") and _EPOCH.fullmatch(p.stem[len(prefix) + 1 :])
-    ]
-    if numbered:
-        return max(numbered, key=lambda p: int(p.stem[len(prefix) + 1 :]))
-    plain = symbol.parent / f"{prefix}.params"
-    return plain if plain.exists() else None
+    Raises:
+        BackendError: for an element type that MXNet 1.9 does not have.
+    """
+    rows = list(arrays)
+    for name, data in rows:
+        if data.dtype not in WRITABLE:
+            raise BackendError(
+                "E602", f"expected an element type of MXNet, got `{data.dtype}`", place=f"parameter `{name}`"
+            )
+    with ElementWriters() as writers, writers.open(path) as file:
+        file.write(struct.pack("<QQQ", FILE_MAGIC, 0, len(rows)))
+        for _, data in rows:
+            # arrays without dimensions or elements exist in numpy-shape mode only, which has its own magic
+            file.write(struct.pack("<Ii", V2 if data.shape and all(data.shape) else V3, _DENSE))
+            file.write(struct.pack(f"<I{len(data.shape)}q", len(data.shape), *data.shape))
+            file.write(struct.pack("<iii", _CPU, 0, WRITABLE.index(data.dtype)))
+            file.write_elements(data)
+        file.write(struct.pack("<Q", len(rows)))
+        for name, _ in rows:
+            raw = name.encode()
+            file.write(struct.pack("<Q", len(raw)) + raw)

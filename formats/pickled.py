@@ -1,4 +1,4 @@
-"""What a file of `torch.save` holds, read by an interpreter of our own that can call nothing.
+"""Reads the pickles of `torch.save` by an interpreter of our own, which can call nothing.
 
 A pickle is a program for a small machine, and Python's machine calls whatever the program names. This one
 knows the instructions that build values, and the dozen calls by which tensors are written; any other call
@@ -7,15 +7,18 @@ becomes an `Unknown`, which remembers its name and does nothing.
 
 from __future__ import annotations
 
+import mmap
 import pickletools
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
-from .refusing import malformed, quote
+from .refusals import malformed, quote
 
 _MARK = object()
-_FOREIGN = "\0"  # begins the key of an item whose own key is an object
+FOREIGN = "\0"
+"""Begins the key of an item whose own key is an object."""
+
 _MOST_AXES = 128
 _LARGEST = 1 << 60  # whole numbers below have few hashes in common, which bounds the time of a dict
 
@@ -42,10 +45,12 @@ class Storage:
     Attributes:
         key: the record's name below ``data/``.
         dtype: torch's name of the element type; "" where the storage has none of its own.
+        first: the element of the record with which it begins; other than 0 before torch 1.6 alone.
     """
 
     key: str
     dtype: str
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ class Strided:
     strides: tuple[int, ...]
     requires_grad: bool
     is_parameter: bool = False
+    conjugate: bool = False
+    negative: bool = False
 
 
 _STORAGES = {
@@ -75,6 +82,11 @@ _STORAGES = {
     "ComplexFloatStorage": "complex64",
     "ComplexDoubleStorage": "complex128",
     "UntypedStorage": "",
+    "QInt8Storage": "qint8",
+    "QUInt8Storage": "quint8",
+    "QInt32Storage": "qint32",
+    "QUInt4x2Storage": "quint4x2",
+    "QUInt2x4Storage": "quint2x4",
 }
 _DTYPE_NAMES = """
 float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool
@@ -84,13 +96,17 @@ float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu
 _DTYPES = frozenset(_DTYPE_NAMES.split())
 
 
-def read_pickle(data: bytes, place: str, most: int) -> object:
-    """The value that a pickle of `torch.save` describes.
+def read_pickle(
+    data: bytes | mmap.mmap, place: str, most: int, storages: dict[str, str] | None = None
+) -> object:
+    """Return the value that a pickle of `torch.save` describes.
 
     Args:
-        data: the record ``data.pkl``.
+        data: the record ``data.pkl``; or a file from before torch 1.6, which is read from where it stands to
+            the end of one pickle.
         place: what messages call it.
         most: how many instructions it may have.
+        storages: gets the key and the element type of every storage that the pickle names.
 
     Returns:
         None, numbers, strings, bytes, lists, tuples, dicts, `Strided` tensors, and `Unknown` for all else.
@@ -99,7 +115,7 @@ def read_pickle(data: bytes, place: str, most: int) -> object:
         ModelError: when it is no pickle, or has more instructions than `most`.
     """
     try:
-        return _Machine(place).run(data, most)
+        return _Machine(place, {} if storages is None else storages).run(data, most)
     except (
         ValueError,
         TypeError,
@@ -116,18 +132,19 @@ def read_pickle(data: bytes, place: str, most: int) -> object:
 @dataclass(slots=True)
 class _Machine:
     place: str
+    storages: dict[str, str]
     stack: list[Any] = field(default_factory=list)
     memo: dict[int, Any] = field(default_factory=dict)
 
-    def run(self, data: bytes, most: int) -> object:
-        for number, (code, argument, _) in enumerate(pickletools.genops(data)):
+    def run(self, data: bytes | mmap.mmap, most: int) -> object:
+        for number, (code, argument, _) in enumerate(pickletools.genops(cast(bytes, data))):
             if number >= most:
                 raise malformed(f"expected at most {most:,} instructions, got more", self.place)
             name = code.name
             if name == "STOP":
                 break
             if name in _VALUES:
-                self._push(_whole(argument, self.place))
+                self._push(_whole(argument))
             elif name in _CONSTANTS:
                 self._push(_CONSTANTS[name]())
             else:
@@ -207,13 +224,17 @@ class _Machine:
             self.stack[-1] = Unknown("?", (target,), state)
 
     def step_persistent(self, _: Any) -> None:
-        kind, storage, key, _, _ = self._pop()
+        kind, storage, key, _, _, *view = self._pop()
         module, _, name = storage.name.rpartition(".")
         if kind != "storage" or module not in ("torch", "torch.storage") or name not in _STORAGES:
             raise malformed(f"expected a storage of tensors, got {quote(storage.name)}", self.place)
         if not isinstance(key, str) or not key.isdigit():
             raise malformed(f"expected the name of a storage, got {quote(key)}", self.place)
-        self._push(Storage(key, _STORAGES[name]))
+        first = view[0][1] if view and isinstance(view[0], tuple) else 0  # of a storage within another
+        if type(first) is not int or first < 0:
+            raise TypeError
+        self.storages[key] = _STORAGES[name]
+        self._push(Storage(key, _STORAGES[name], first))
 
     def step_put(self, argument: Any) -> None:
         self.memo[argument] = self.stack[-1]
@@ -296,17 +317,14 @@ def _fill(target: dict[Any, Any], items: list[Any]) -> None:
     if len(items) % 2:
         raise TypeError
     for key, value in zip(items[::2], items[1::2], strict=True):
-        if isinstance(key, Unknown):
-            key = f"{_FOREIGN}{len(target)}"
-        if key is not None and not isinstance(key, (str, int)):
-            raise TypeError
-        target[key] = value
+        plain = key is None or isinstance(key, (str, int))
+        target[key if plain else f"{FOREIGN}{len(target)}"] = value
 
 
-def _whole(value: Any, place: str) -> Any:
-    if isinstance(value, int) and not -_LARGEST < value < _LARGEST:
-        raise malformed("expected a whole number of 60 bits, got a larger one", place)
-    return value
+def _whole(value: Any) -> Any:
+    """Return a value of the pickle; numbers of more than 60 bits, as in states of generators, are unknown."""
+    large = isinstance(value, int) and not -_LARGEST < value < _LARGEST
+    return Unknown("builtins.int", ()) if large else value
 
 
 def _tensor(
@@ -315,10 +333,13 @@ def _tensor(
     sizes: Any,
     strides: Any,
     requires_grad: Any = False,
+    hooks: Any = None,
+    metadata: Any = None,
     *more: Any,
     dtype: str = "",
 ) -> Strided | None:
-    del more  # hooks and metadata, which a plain tensor has not
+    del hooks, more  # which a plain tensor has not
+    flags: dict[Any, Any] = metadata if isinstance(metadata, dict) else {}
     if (
         not isinstance(sizes, tuple)
         or not isinstance(strides, tuple)
@@ -327,30 +348,44 @@ def _tensor(
         return None
     if not isinstance(storage, Storage) or any(type(n) is not int for n in (offset, *sizes, *strides)):
         return None
-    return Strided(storage, dtype or storage.dtype, offset, sizes, strides, requires_grad is True)
+    return Strided(
+        storage,
+        dtype or storage.dtype,
+        offset + storage.first,
+        sizes,
+        strides,
+        requires_grad is True,
+        conjugate=flags.get("conj") is True,
+        negative=flags.get("neg") is True,
+    )
 
 
 def _typed_tensor(storage: Any, offset: Any, sizes: Any, strides: Any, *more: Any) -> Strided | None:
     """Of a storage without an element type of its own: ``requires_grad, hooks, dtype, metadata`` follow."""
-    requires_grad, _, kind = more[:3]
+    requires_grad, hooks, kind, *rest = more
     module, _, name = getattr(kind, "name", "").rpartition(".")
     if module != "torch" or name not in _DTYPES:
         return None
-    return _tensor(storage, offset, sizes, strides, requires_grad, dtype=name)
+    return _tensor(storage, offset, sizes, strides, requires_grad, hooks, *rest[:1], dtype=name)
 
 
-def _parameter(data: Any, requires_grad: Any, *_: Any) -> Strided | None:
+def _parameter(data: Any, requires_grad: Any, *_: Any) -> Strided | Unknown | None:
     if not isinstance(data, Strided):
+        return data if isinstance(data, Unknown) else None
+    return replace(data, requires_grad=requires_grad is True, is_parameter=True)
+
+
+def _of_class(function: Any, kind: Any, arguments: Any, *_: Any) -> Any:
+    """Return a tensor whose class is stated: torch's own are plain, any other is unknown."""
+    if not isinstance(function, Unknown) or not isinstance(kind, Unknown) or not isinstance(arguments, tuple):
         return None
-    return Strided(
-        data.storage,
-        data.dtype,
-        data.offset,
-        data.sizes,
-        data.strides,
-        requires_grad is True,
-        is_parameter=True,
-    )
+    made = _CALLS[function.name](*arguments) if function.name in _CALLS else None
+    return made if made is not None and kind.name in _PLAIN_CLASSES else Unknown(kind.name, arguments)
+
+
+_PLAIN_CLASSES = frozenset(
+    {"torch.Tensor", "torch._tensor.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer"}
+)
 
 
 def _empty(*items: Any) -> dict[Any, Any] | None:
@@ -367,6 +402,8 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_tensor_v3": _typed_tensor,
     "torch._utils._rebuild_parameter": _parameter,
+    "torch._utils._rebuild_parameter_with_state": _parameter,
+    "torch._tensor._rebuild_from_type_v2": _of_class,
     "collections.OrderedDict": _empty,
     "collections.defaultdict": lambda *_: {},
     "torch.Size": _size,

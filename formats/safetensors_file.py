@@ -1,4 +1,4 @@
-"""Checkpoints: MindSpore's .ckpt, streamed tensor by tensor, and .safetensors."""
+""".safetensors: a JSON header, then the elements; read by slices and written tensor by tensor."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...ir import BackendError, TensorData, numpy_dtype
-from ..elements import ElementWriters
-from ..shards import Shard, write_index
+from ..ir import BackendError, TensorData, numpy_dtype
+from ..ir.outside.mapped import MappedFile
+from .elements import ElementWriters, Entry
+from .shard_index import Shard, write_index
 
-_TYPES = {
-    "bool": "Bool",
-    "bfloat16": "BFloat16",
-    **{f"float{n}": f"Float{n}" for n in (16, 32, 64)},
-    **{f"{sign}int{n}": f"{sign.upper()}Int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)},
-}
-
-SAFETENSORS_TYPES = {
+_NAMES = {
     "bool": "BOOL",
     "bfloat16": "BF16",
     **{f"float{n}": f"F{n}" for n in (16, 32, 64)},
@@ -27,37 +21,35 @@ SAFETENSORS_TYPES = {
 }
 """Element type -> its name in the format."""
 
-Entry = tuple[str, TensorData, tuple[int, ...]]
-"""(name, values, shape in the target)."""
+
+_TYPES = {short: name for name, short in _NAMES.items()}
 
 
-def write_ckpt(path: Path, entries: Iterable[Entry]) -> None:
-    """Write a .ckpt, repeated ``value {tag, tensor {dims, tensor_type, tensor_content}}``, one by one."""
-    with ElementWriters() as writers, writers.open(path) as file:
-        for name, data, shape in entries:
-            file.write(_value_head(name, _TYPES[data.dtype], shape, data.nbytes))
-            file.write_elements(data)
+def read_safetensors(path: Path) -> dict[str, TensorData]:
+    """The tensors of a .safetensors file, none of them loaded.
 
+    Raises:
+        ModelError: when the file is missing, truncated or malformed.
+    """
+    from safetensors import SafetensorError, safe_open
 
-def _value_head(name: str, type_: str, shape: tuple[int, ...], size: int) -> bytes:
-    """Return what stands before the elements of a parameter, which are so many bytes."""
-    dims = b"".join(b"\x08" + _varint(d) for d in (shape or (0,)))  # MindSpore writes a scalar's dims as [0]
-    head = dims + _bytes_field(2, type_.encode()) + b"\x1a" + _varint(size)
-    tag = _bytes_field(1, name.encode())
-    tensor = b"\x12" + _varint(len(head) + size) + head
-    return b"\x0a" + _varint(len(tag) + len(tensor) + size) + tag + tensor
-
-
-def _bytes_field(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2]) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+    file = MappedFile(path, "a safetensors file")
+    try:  # the format's own library checks lengths, overlaps and the header
+        with safe_open(str(path), "np"):
+            pass
+    except (SafetensorError, OSError, ValueError) as error:
+        raise file.fail(f"expected a safetensors file: {error}", 0) from error
+    (length,) = struct.unpack("<Q", file.head(8))
+    header = json.loads(file.head(8 + length)[8:])
+    header.pop("__metadata__", None)
+    tensors: dict[str, TensorData] = {}
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        if entry["dtype"] not in _TYPES:
+            raise file.fail(f"expected an element type of `{name}` such as `F32`, got `{entry['dtype']}`", 8)
+        start, end = entry["data_offsets"]
+        place = (8 + length + start, end - start)
+        tensors[name] = file.tensor(name, _TYPES[entry["dtype"]], tuple(entry["shape"]), [place])
+    return tensors
 
 
 def write_safetensors(path: Path, entries: Iterable[Entry]) -> None:
@@ -78,7 +70,7 @@ def _write_safetensors(path: Path, entries: Iterable[Entry], writers: ElementWri
     for name, data, shape in order:
         end = at + data.nbytes
         header[name] = {
-            "dtype": SAFETENSORS_TYPES[data.dtype],
+            "dtype": _NAMES[data.dtype],
             "shape": list(shape),
             "data_offsets": [at, end],
         }
@@ -107,7 +99,7 @@ def write_shards(folder: Path, entries: Sequence[Entry], shards: Sequence[Shard]
 
 def _itemsize(entry: Entry) -> int:
     name, data, _ = entry
-    if data.dtype not in SAFETENSORS_TYPES:
+    if data.dtype not in _NAMES:
         raise BackendError(
             "E602", f"safetensors has no element type `{data.dtype}`", place=f"tensor `{name}`"
         )

@@ -40,6 +40,9 @@ _SMALL = 1 << 20
 _THREADS = 2
 """Most tensors written at a time: one is read and transposed while the other goes to the system."""
 
+Entry = tuple[str, TensorData, tuple[int, ...]]
+"""A tensor that is written: its name, its values, its shape in the target."""
+
 
 class ElementWriters:
     """Threads that write tensors, each with the memory for a part of a transposed one.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..backends.mindspore_source.checkpoint import write_ckpt as write_values
 from ..ir import BackendError, TensorData
 from ..ir.outside import protobuf
 from ..ir.outside.mapped import MappedFile
+from .elements import ElementWriters, Entry
 
 _TYPES = {
     "Bool": "bool",
@@ -20,7 +20,8 @@ _TYPES = {
     **{f"Complex{n}": f"complex{n}" for n in (64, 128)},
 }
 _CHECKSUM, _CHUNK = b"crc_num", 1 << 20
-_WRITABLE = set(_TYPES.values()) - {"complex64", "complex128"}
+_NAMES = {name: type_ for type_, name in _TYPES.items() if not type_.startswith("Complex")}
+"""Element type -> its name in files that are written."""
 
 
 @dataclass(slots=True)
@@ -113,15 +114,40 @@ def _value(file: MappedFile, value: protobuf.Field) -> _Saved:
     return _Saved(name, _TYPES[kind], tuple(dims), [content])
 
 
-def write_ckpt(path: Path, tensors: Mapping[str, TensorData]) -> None:
-    """Write a .ckpt, one tensor in memory at a time.
+def write_ckpt(path: Path, entries: Iterable[Entry]) -> None:
+    """Write a .ckpt, repeated ``value {tag, tensor {dims, tensor_type, tensor_content}}``, one by one.
 
     Raises:
         BackendError: for an element type that MindSpore does not have.
     """
-    for name, data in tensors.items():
-        if data.dtype not in _WRITABLE:
+    rows = list(entries)
+    for name, data, _ in rows:
+        if data.dtype not in _NAMES:
             raise BackendError(
                 "E602", f"MindSpore has no element type `{data.dtype}`", place=f"tensor `{name}`"
             )
-    write_values(path, ((name, data, data.shape) for name, data in tensors.items()))
+    with ElementWriters() as writers, writers.open(path) as file:
+        for name, data, shape in rows:
+            file.write(_value_head(name, _NAMES[data.dtype], shape, data.nbytes))
+            file.write_elements(data)
+
+
+def _value_head(name: str, type_: str, shape: tuple[int, ...], size: int) -> bytes:
+    """Return what stands before the elements of a parameter, which are so many bytes."""
+    dims = b"".join(b"\x08" + _varint(d) for d in (shape or (0,)))  # MindSpore writes a scalar's dims as [0]
+    head = dims + _bytes_field(2, type_.encode()) + b"\x1a" + _varint(size)
+    tag = _bytes_field(1, name.encode())
+    tensor = b"\x12" + _varint(len(head) + size) + head
+    return b"\x0a" + _varint(len(tag) + len(tensor) + size) + tag + tensor
+
+
+def _bytes_field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])

@@ -1,0 +1,1 @@
+"""Files of tensors, read and written without the frameworks that they belong to."""
