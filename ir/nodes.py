@@ -124,6 +124,7 @@ class Operator:
         call: key of the module call it belongs to, or None.
         location: source line or source node name, for messages.
         hint: a name for the text form; no meaning.
+        form: (graph's state, form in a target), as the target's backend found it; no meaning.
     """
 
     op_type: str
@@ -134,6 +135,7 @@ class Operator:
     location: str = ""
     hint: str = ""
     key: int = -1
+    form: tuple[object, str] | None = field(default=None, compare=False, repr=False)
 
     @property
     def qualified_name(self) -> str:

@@ -43,7 +43,7 @@ def _no_lines(given: object, *more: object) -> list[str]:  # noqa: ARG001 - a fr
     return []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
     """What Python source for one framework is written of.
 

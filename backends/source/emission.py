@@ -143,11 +143,32 @@ class Probe:
 
 def can_emit(dialect: Dialect, graph: Graph, operator: Operator) -> bool:
     """Whether a dialect can write an operator as it stands."""
-    view = View(graph, operator, Probe(graph, dialect))
-    for emit in (emit_call, emit_layer):
+    return bool(form_of(dialect, graph, operator))
+
+
+def form_of(dialect: Dialect, graph: Graph, operator: Operator) -> str:
+    """Return "call" or "layer" for the form in which a dialect writes an operator; empty where it has none.
+
+    The operator remembers it while the graph stays as it is, since several passes ask.
+    """
+    state = _state_of(dialect, graph, operator)
+    if operator.form is not None and operator.form[0] == state:
+        return operator.form[1]
+    found, view = "", View(graph, operator, Probe(graph, dialect))
+    for form, emit in (("call", emit_call), ("layer", emit_layer)):
         try:
             emit(view)
         except Refused:
             continue
-        return True
-    return False
+        found = form
+        break
+    operator.form = (state, found)
+    return found
+
+
+def _state_of(dialect: Dialect, graph: Graph, operator: Operator) -> object:
+    """Return what decides about the form of an operator: equal states have one form."""
+    operands = tuple(None if v is None else graph.type_of(v) for v in graph.operands(operator.key))
+    outputs = tuple((t, graph.is_read(Value(operator.key, at))) for at, t in enumerate(operator.types))
+    attributes = repr(sorted(operator.attributes.items()))
+    return dialect, graph.flow, graph.flow.version, operator.qualified_name, attributes, operands, outputs

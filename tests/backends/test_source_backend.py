@@ -4,10 +4,12 @@ import ast
 import importlib
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType, FrameType
 
 import networkx as nx
+import numpy as np
 import pytest
 
 import regraft
@@ -15,7 +17,8 @@ from regraft.backends.lowering import lower
 from regraft.backends.mindspore_source import LOWERING
 from regraft.backends.mindspore_source.dialect import DIALECT
 from regraft.backends.source.dialect import Dialect, Net
-from regraft.backends.source.emitting import EmitterTable, NnLayer, State, View
+from regraft.backends.source.emission import can_emit
+from regraft.backends.source.emitting import EmitterTable, NnLayer, Refused, State, View
 from regraft.backends.source.expressions import (
     ADD,
     Argument,
@@ -195,10 +198,9 @@ def walk(run: Callable[[], object]) -> list[str]:
         if event != "call" or frame.f_code in seen or BACKENDS not in path.parents:
             return
         seen.add(frame.f_code)
-        parts = path.relative_to(BACKENDS).with_suffix("").parts
-        is_room = len(parts) > 2 or parts[-1] in ("program", "places")
-        if is_room and stays[-1:] != [parts[1]]:
-            stays.append(parts[1])
+        _, room, *inner = (*path.relative_to(BACKENDS).with_suffix("").parts, "")
+        if (inner[:-1] or room in ("program", "places")) and stays[-1:] != [room]:
+            stays.append(room)
 
     sys.setprofile(look)
     try:
@@ -223,3 +225,32 @@ def test_a_walk_through_the_backend_seldom_returns(
     stays = walk(lambda: make_program(legal, DIALECT, "model.ckpt"))
     assert {"program", "modules", "emitters", "classes", "text"} <= set(stays)
     assert len(stays) - len(set(stays)) <= most, " > ".join(stays)
+
+
+def test_a_form_is_found_once_while_the_graph_stays() -> None:
+    asked: list[str] = []
+    table = EmitterTable()
+
+    @table.call("Elu")
+    def elu(view: View) -> Expression:
+        asked.append("Elu")
+        if view.operator.float("alpha") != 1:
+            raise Refused
+        return method(view.atom(), "elu")
+
+    dialect = replace(NULL, emitters=table)
+    graph = parse('graph main {\n  %x = input "x" : f32[4]\n  %y = Elu(%x) : f32[4]\n  return "y" = %y\n}')
+    (node,) = graph.operators()
+    assert [can_emit(dialect, graph, node) for _ in range(3)] == [True, True, True]
+    assert len(asked) == 1
+    node.attributes["alpha"] = 2.0
+    assert not can_emit(dialect, graph, node)
+    assert not can_emit(NULL, graph, node)
+    node.attributes["alpha"] = 1.0
+    assert can_emit(dialect, graph, node)
+    before = len(asked)
+    graph.add_constant(np.zeros(1, np.float32))
+    assert can_emit(dialect, graph, node)
+    assert len(asked) == before + 1
+    (twin,) = graph.copy().operators()
+    assert twin.form is None
