@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, Input, Parameter, UnsupportedError, Value
+from .complex_numbers import Pair
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -63,15 +64,16 @@ class Aliases:
         storage = _storage(target)
         if storage is None:
             return
-        if not isinstance(self._environment[node], Value):
+        written = self._environment[node]
+        if not isinstance(written, (Value, Pair)) or (isinstance(written, Pair) and self._is_state(storage)):
             raise WriteError(
                 "E203",
                 f"`{node.target}` has several results, and writes into `{target.name}` besides",
                 place=place,
                 hint="call a function that gives what it computes",
             )
-        fresh = {node: self._environment[node], **self._chain(target, self._environment[node])}
-        seen: dict[Hashable, Value] = {}
+        fresh = {node: written, **self._chain(target, written)}
+        seen: dict[Hashable, Value | Pair] = {}
         for member, value in fresh.items():
             seen.setdefault(self._view(member), value)
         for other in self._needed(storage):  # in program order, so that a view of a view comes after it
@@ -112,16 +114,21 @@ class Aliases:
             self._views[node] = (fake.dtype, *sizes)
         return self._views[node]
 
-    def _chain(self, target: Node, new: Value) -> dict[Node, Value]:
+    def _is_state(self, storage: int) -> bool:
+        """Return whether a memory is that of a parameter or buffer."""
+        values = (self._environment[n] for n in self._sets[storage] if n.op == "placeholder")
+        return any(isinstance(v, Value) and isinstance(self._graph.producer(v), Parameter) for v in values)
+
+    def _chain(self, target: Node, new: Value | Pair) -> dict[Node, Value | Pair]:
         """The target, what it views, and so on up to the memory's first name, with their new values."""
-        chain = {target: new}
+        chain: dict[Node, Value | Pair] = {target: new}
         while True:
             written = written_argument(target)
             source = written or view_source(target)
             if source is None or _storage(source) != _storage(target):
                 return chain
             if written is None:
-                carried = self._write_back(target, new)
+                carried = self._write_back(target, new) if isinstance(new, Value) else None
                 if carried is None:
                     return chain
                 new = carried
@@ -135,7 +142,7 @@ class Aliases:
         value = self._environment[node]
         return isinstance(value, Value) and isinstance(self._graph.producer(value), Parameter)
 
-    def _note_state(self, other: Node, new: Value) -> None:
+    def _note_state(self, other: Node, new: Value | Pair) -> None:
         """Record the overwriting of a buffer or of an input."""
         old = self._environment[other]
         if other.op != "placeholder" or not isinstance(old, Value):
@@ -144,6 +151,7 @@ class Aliases:
         if isinstance(producer, Parameter):
             self._states[other] = producer.key
         if other in self._states:
+            assert isinstance(new, Value), "a write of complex numbers into state is refused"
             self._graph.updates[self._states[other]] = new
         elif isinstance(producer, Input):
             note = (

@@ -9,7 +9,10 @@ from ...ir import Builder, Constant, Parameter, TensorData, UnsupportedError, Va
 from .decompositions import fake_mode, is_fed, trace_first
 
 if TYPE_CHECKING:
+    import torch
     from torch.fx import GraphModule, Node
+
+    from .expansions import Complex
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ def in_parts(node: Node) -> InParts | None:
             fakes += [torch.empty(value.shape, dtype=value.dtype.to_real()) for _ in range(2)]
     kinds: list[tuple[Any, list[bool]]] = []
 
+    wanted = pytree.tree_leaves(node.meta["val"])
+
     def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         waiting = iter(tensors)
         given: list[Any] = []
@@ -88,7 +93,10 @@ def in_parts(node: Node) -> InParts | None:
         args, kwargs = pytree.tree_unflatten(given, spec)
         found, shape = pytree.tree_flatten(function(*args, **kwargs))
         kinds.append((shape, [isinstance(x, Complex) for x in found]))
-        return tuple(t for x in found for t in ((x.real, x.imag) if isinstance(x, Complex) else (x,)))
+        whole = [
+            _whole(x, fake) if isinstance(x, Complex) else (x,) for x, fake in zip(found, wanted, strict=True)
+        ]
+        return tuple(t for x in whole for t in x)
 
     body = trace_first([run], fakes, mode, composites=True)
     return InParts(body, operands, kinds[-1])
@@ -97,6 +105,23 @@ def in_parts(node: Node) -> InParts | None:
 def _is_complex(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     return dtype is not None and dtype.is_complex
+
+
+def _whole(x: Complex, fake: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return both parts of a result as tensors of its shape.
+
+    The part of a sum that one term alone has is of that term's shape, and where no term has it, a number.
+    """
+    import torch
+
+    parts = []
+    for part in (x.real, x.imag):
+        if not isinstance(part, torch.Tensor):
+            part = torch.full(fake.shape, part, dtype=fake.dtype.to_real())
+        elif [*map(str, part.shape)] != [*map(str, fake.shape)]:
+            part = part.expand(fake.shape)
+        parts.append(part)
+    return tuple(parts)
 
 
 def part_of(b: Builder, value: Value | Pair, part: str, place: str) -> Value:

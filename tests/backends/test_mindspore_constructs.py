@@ -107,6 +107,43 @@ def test_einsum_of_every_kind(tmp_path):
     assert_same(function, tmp_path / "out", floats(2, 3, 4), floats(6, 5, 4), floats(2, 3, 5, 3), floats(4))
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_transposed_convolutions_of_strides_wider_than_the_kernel(tmp_path, rank):
+    """Beside one whose kernel covers the stride, which is of the same class of source."""
+    layer = getattr(torch.nn, f"ConvTranspose{rank}d")
+    net = torch.nn.Sequential(layer(2, 3, 2, stride=3), layer(3, 3, 3, stride=3), layer(3, 2, 1, stride=2))
+    assert_same(net, tmp_path / "out", floats(2, 2, *[3, 2, 2][:rank]))
+
+
+def test_einsum_of_several_computed_sizes(tmp_path):
+    """Groups of axes with a computed size beside another one."""
+
+    def function(x, y):
+        many = x.shape[0] + 1
+        x, y = x.repeat(many, 1, 1).unflatten(0, (many, -1)), y.repeat(many, 1, 1).unflatten(0, (many, -1))
+        return [
+            torch.einsum("nbsc,nbtd->nbsctd", x, y),
+            torch.einsum("nbsc,nbsd->nscd", x, y),
+            torch.einsum("nbsc,mbsd->nmdc", x, y),
+        ]
+
+    assert_same(function, tmp_path / "out", floats(2, 3, 4), floats(2, 3, 5))
+
+
+def test_scatters_of_indices_spread_along_several_axes(tmp_path):
+    """Slices of rows by an index of each, with rows as many as the batch, and with a size of its own."""
+
+    def function(x, at):
+        rows = at.view(-1, 1, 1)
+        return [
+            torch.zeros(5, 3, 4).scatter_add(0, rows.expand_as(x), x),
+            torch.zeros(5, 3, 4).scatter_reduce(0, rows.expand(-1, 3, 4), x, "amax"),
+            torch.zeros(2, 5, 3, 4).scatter_add(1, rows[None].expand(2, -1, 3, 4), torch.stack([x, -x])),
+        ]
+
+    assert_same(function, tmp_path / "out", floats(2, 3, 4), np.array([4, 1]))
+
+
 def test_positions_of_a_quantile_along_a_computed_size(tmp_path):
     at = torch.tensor([0.1, 0.5, 0.9])
     assert_same(lambda x: [torch.quantile(x, at, 0, keepdim=True)], tmp_path / "out", floats(2, 3))

@@ -143,17 +143,20 @@ def functional_conv(view: View) -> Expression:
 def conv_transpose(view: View) -> NnLayer:
     """Emit nn.Conv2dTranspose and its 1-d and 3-d forms.
 
-    With padding, output_padding of nn.Conv2dTranspose gives wrong numbers; the padding at the end is reduced
-    by it instead.
+    Where a stride is wider than the kernel, "valid" adds places behind the last that no element reaches. With
+    padding, output_padding of nn.Conv2dTranspose gives wrong numbers; the padding at the end is reduced by it
+    instead.
     """
-    rank, weight, _, dilations, group = _sizes(view)
+    rank, weight, strides, dilations, group = _sizes(view)
     if view.operator.str("auto_pad") != "NOTSET" or view.operator.ints("output_shape"):
         raise Refused
     if rank == 3 and dilations[0] != 1:
         raise Refused
     pads = view.operator.spatial("pads", rank)
     more = view.operator.spatial("output_padding", rank)
-    extra: tuple[Argument, ...] = (pad_mode("pad"),)
+    reach = [d * (k - 1) + 1 for d, k in zip(dilations, weight[2:], strict=True)]
+    is_short = any(r < s for r, s in zip(reach, strides, strict=True))
+    extra = (Argument("pad_mode", Quoted("pad")) if is_short else pad_mode("pad"),)
     if rank == 2:
         ends = [p - o for p, o in zip(pads[rank:], more, strict=True)]
         if min(ends) < 0:

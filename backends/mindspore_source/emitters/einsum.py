@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
 from ...source.expressions import ATOM, MULTIPLY, Attribute, Brackets, Element, Part, call, infix, method
@@ -152,19 +153,17 @@ def _reshape(part: Part, groups: list[list[str]], sizes: dict[str, object]) -> P
     if not groups:
         return method(part, "reshape", ())
     computed = [g for g in groups if not all(isinstance(sizes[x], int) for x in g)]
-    dims: list[object] = []
-    for group in groups:
-        if group in computed[:1]:
-            dims.append(-1)
-        elif group in computed:
-            if len(group) > 1:
-                raise Refused
-            dims.append(sizes[group[0]])
-        else:
-            size = 1
-            for axis in group:
-                known = sizes[axis]
-                assert isinstance(known, int)
-                size *= known
-            dims.append(Literal(size, "size"))
+    dims = [-1 if group in computed[:1] else _size_of(group, sizes) for group in groups]
     return method(part, "reshape", *dims)
+
+
+def _size_of(group: list[str], sizes: dict[str, object]) -> object:
+    """Return how many elements a group of axes has: a number, or sizes that a run knows times one."""
+    known = prod(size for axis in group if isinstance(size := sizes[axis], int))
+    computed = [size for axis in group if isinstance(size := sizes[axis], Element)]
+    if not computed:
+        return Literal(known, "size")
+    first: Part = computed[0]
+    for factor in computed[1:]:
+        first = infix(first, "*", factor, MULTIPLY)
+    return first if known == 1 else infix(first, "*", str(known), MULTIPLY)

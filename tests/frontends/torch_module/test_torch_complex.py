@@ -71,7 +71,21 @@ def chosen_by_data(x):
     return fft.irfft(y)
 
 
+def repeated_before_written(x):
+    """What Griffin and Lim's method does: the spectrum before is written over once it is read."""
+    found, before = torch.complex(x, x.sin()), torch.tensor(0.0)
+    for _ in range(3):
+        turned = found * found
+        found = turned - before.mul_(0.5)
+        before = turned
+    return torch.view_as_real(found)
+
+
 ARITHMETIC = {
+    "made of real numbers": lambda x: torch.view_as_real((x + 0.0j).transpose(1, 2)),
+    "plus a wider real tensor": lambda x: torch.view_as_real(torch.complex(x[:, :1], x[:, 1:2]) + x),
+    "a wider real tensor minus": lambda x: (x - torch.complex(x[:, :1], x[:, 1:2])).imag.sum(1),
+    "written over in a loop": repeated_before_written,
     "filled by slices": filled_by_slices,
     "padded": lambda x: F.pad(torch.complex(x, x + 1), (0, 2)).abs(),
     "ones": lambda x: x.new_ones(x.shape, dtype=torch.cfloat) + torch.complex(x, x),

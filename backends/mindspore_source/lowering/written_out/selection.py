@@ -133,8 +133,8 @@ def scatter_elements(b: Builder, node: Operator, operands: Operands) -> list[Ter
     last = rank
     while last - 1 > axis and _repeats(x, indices, last - 1):
         last -= 1
-    for repeated in reversed(range(last, rank)):
-        indices = _first_along(indices, repeated)
+    if last < rank:
+        indices = _first_along(indices, range(last, rank))
     return [x.op("ScatterND", _places(x, indices, axis), updates, reduction=node.str("reduction"))]
 
 
@@ -163,18 +163,19 @@ def _spread(indices: Term) -> Term | None:
     return found if rank_of(found) == rank_of(indices) else None
 
 
-def _first_along(indices: Term, axis: int) -> Term:
-    """Return indices without their last axis, along which they repeat."""
+def _first_along(indices: Term, axes: range) -> Term:
+    """Return indices without their last axes, along which they repeat."""
     array = indices.b.graph.constant_value(indices.value)
     if array is not None:
-        return constant(indices, array.take(0, axis))
+        return constant(indices, array[(..., *(0 for _ in axes))])
     source = _spread(indices)
-    if source is None:  # what the line below made of an axis behind
-        return indices.op("Squeeze", whole(indices, axis))
+    assert source is not None, "indices that are neither a constant nor spread do not repeat"
     others = [indices.b.type_of(term.value).shape for term in (indices, source)]
-    if others[0] is not None and others[1] is not None and others[0][:axis] == others[1][:axis]:
-        return source.op("Squeeze", whole(indices, axis))
-    return indices.op("Gather", Term(indices.b, indices.b.constant(0)), axis=axis)
+    if others[0] is not None and others[1] is not None and others[0][: axes.start] == others[1][: axes.start]:
+        return source.op("Squeeze", whole(indices, *axes))
+    for axis in reversed(axes):
+        indices = indices.op("Gather", Term(indices.b, indices.b.constant(0)), axis=axis)
+    return indices
 
 
 def _places(x: Term, indices: Term, axis: int) -> Term:
