@@ -59,14 +59,26 @@ def open_session(model: onnx.ModelProto, options: onnxruntime.SessionOptions) ->
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
-        lacking = "NOT_IMPLEMENTED" in str(error)
         raise ModelError(
-            "E702",
-            f"ONNX Runtime refused the model: {_first_line(error)}",
-            hint="its CPU lacks the operator in this element type; --no-verify writes the model"
-            if lacking
-            else "",
+            "E702", f"ONNX Runtime refused the model: {_first_line(error)}", hint=_lacking(model, error)
         ) from error
+
+
+_FIRST_OPSET = 7
+"""The oldest opset whose operators ONNX Runtime has."""
+
+
+def _lacking(model: onnx.ModelProto, error: Exception) -> str:
+    """What to do where ONNX Runtime has no kernel for an operator."""
+    if "NOT_IMPLEMENTED" not in str(error):
+        return ""
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _FIRST_OPSET)
+    if opset >= _FIRST_OPSET:
+        return "its CPU lacks the operator in this element type; --no-verify writes the model"
+    return (
+        f"it runs operators from opset {_FIRST_OPSET} on, and the model's opset is {opset}: give what "
+        f"onnx.version_converter.convert_version(model, {_FIRST_OPSET}) makes of it, or --no-verify"
+    )
 
 
 def run_session(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -10,7 +12,7 @@ from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
 import regraft
-from regraft.ir import UnsupportedError
+from regraft.ir import ModelError, UnsupportedError
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((2, 4, 6, 6)).astype(np.float32)
@@ -214,3 +216,68 @@ def test_a_slope_of_the_last_axis_stays_one(tmp_path):
     x = X[..., :4].copy()
     found = _run(_model(7, [_node("PRelu", "c")], {"c": C}, x), x, tmp_path)
     assert np.allclose(found, np.where(x < 0, x * C, x), atol=1e-6)
+
+
+def _reshaping(made: str) -> onnx.ModelProto:
+    """A Reshape and an Expand whose shapes are int32: stored, made by a node, or computed."""
+    shape, wide = np.array([2, -1], np.int32), np.array([3, 2, 144], np.int32)
+    stored = {"shape": shape, "wide": wide}
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+        helper.make_node("Expand", ["r", "wide"], ["y"]),
+    ]
+    if made == "by a node":
+        nodes[:0] = [
+            helper.make_node("Constant", [], [n], value=numpy_helper.from_array(v)) for n, v in stored.items()
+        ]
+        stored = {}
+    elif made == "by arithmetic":
+        nodes[:0] = [
+            helper.make_node("Cast", ["shape64"], ["shape"], to=T.INT32),
+            helper.make_node("Cast", ["wide64"], ["wide"], to=T.INT32),
+        ]
+        stored = {f"{n}64": v.astype(np.int64) for n, v in stored.items()}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", T.FLOAT, X.shape)],
+        [helper.make_tensor_value_info("y", T.FLOAT, None)],
+        [numpy_helper.from_array(v, n) for n, v in stored.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=4)
+
+
+@pytest.mark.parametrize("made", ["as weights", "by a node", "by arithmetic"])
+def test_shapes_of_int32_are_read_as_int64(made: str, tmp_path: Path) -> None:
+    model = _reshaping(made)
+    with pytest.raises(Exception, match=r"int32"):
+        onnxruntime.InferenceSession(model.SerializeToString())
+    graph = regraft.load(model, [X])
+    assert any(
+        "int32 is read as int64" in str(note) and ": 2, the first" in str(note) for note in graph.origin.notes
+    )
+    regraft.save(regraft.rewrite(graph), tmp_path / "a.onnx")
+    assert regraft.verify(graph, tmp_path / "a.onnx").passed
+    session = onnxruntime.InferenceSession(tmp_path / "a.onnx")
+    np.testing.assert_array_equal(
+        session.run(None, {"x": X})[0], np.broadcast_to(X.reshape(2, 144), (3, 2, 144))
+    )
+
+
+def test_an_opset_that_onnx_runtime_has_not_is_named(tmp_path: Path) -> None:
+    node = helper.make_node("Add", ["x", "c"], ["y"], broadcast=1, axis=1)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", T.FLOAT, X.shape)],
+        [helper.make_tensor_value_info("y", T.FLOAT, X.shape)],
+        [numpy_helper.from_array(C, "c")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 6)], ir_version=3)
+    loaded = regraft.load(model, [X])
+    regraft.save(loaded, tmp_path / "a.onnx")
+    with pytest.raises(ModelError, match="E702") as error:
+        regraft.verify(loaded, tmp_path / "a.onnx")
+    assert "from opset 7 on, and the model's opset is 6" in error.value.hint
+    session = onnxruntime.InferenceSession(tmp_path / "a.onnx")
+    np.testing.assert_allclose(session.run(None, {"x": X})[0], X + _channels(C), rtol=1e-6)
