@@ -102,8 +102,10 @@ def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     from .export.capture import assigned_values
     from .lowering import Lowerer
     from .modules.tree import tree_of_module, tree_of_program
+    from .view_writes import take_parts_singly
 
     state_casts(captured.program)
+    take_parts_singly(captured.program)
     graph = Graph()
     tree = (
         tree_of_program(graph, captured.program)

@@ -51,7 +51,7 @@ class Aliases:
 
     def add(self, node: Node) -> None:
         """Note a node whose value has just been lowered."""
-        storage = _storage(node)
+        storage = storage_of(node)
         if storage is not None:
             self._sets.setdefault(storage, []).append(node)
 
@@ -61,7 +61,7 @@ class Aliases:
         Raises:
             UnsupportedError: when an alias that is read later cannot be expressed by the new value.
         """
-        storage = _storage(target)
+        storage = storage_of(target)
         if storage is None:
             return
         written = self._environment[node]
@@ -125,7 +125,7 @@ class Aliases:
         while True:
             written = written_argument(target)
             source = written or view_source(target)
-            if source is None or _storage(source) != _storage(target):
+            if source is None or storage_of(source) != storage_of(target):
                 return chain
             if written is None:
                 carried = self._write_back(target, new) if isinstance(new, Value) else None
@@ -182,7 +182,8 @@ def view_source(node: Node) -> Node | None:
     return node.args[0]  # type: ignore[return-value]
 
 
-def _storage(node: Node) -> int | None:
+def storage_of(node: Node) -> int | None:
+    """Which memory a node's tensor lies in; None for what is no tensor."""
     fake: Any = node.meta.get("val")
     return fake.untyped_storage()._cdata if hasattr(fake, "untyped_storage") else None
 
@@ -198,7 +199,7 @@ def _are_parts(a: Node, b: Node) -> bool:
 def _part(node: Node) -> Node:
     """The result of a split that a node is a view of, or where its chain of views begins."""
     source = written_argument(node) or view_source(node)
-    while source is not None and _storage(source) == _storage(node):
+    while source is not None and storage_of(source) == storage_of(node):
         node = source
         source = written_argument(node) or view_source(node)
     return node

@@ -41,7 +41,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "export the float model and quantise it for its target",
     ),
     (
-        r"bincount|combinations|unique_dim_consecutive|repeat_interleave|padded_tensor|narrow",
+        r"combinations|unique_dim_consecutive|repeat_interleave|padded_tensor|narrow",
         "the size of its result depends on data",
         "give it a size that is known, e.g. by `one_hot(x, n).sum(0)` for counts",
     ),

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ...ir import Value
+from .aliases import storage_of, written_argument
 from .call import Call
+from .nodes import graph_modules, target_name
 from .operators.indexing import replaced
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.fx import Node
 
 Inverse = Callable[[Call, Value], "Value | None"]
 """(the view's call, its new value) -> the new value of its `self`."""
@@ -73,3 +81,55 @@ INVERSES: dict[str, Inverse] = {
     "aten.slice.Tensor": _slice,
 }
 """View operator -> its inverse."""
+
+_SPLITS = {
+    "aten.unbind.int",
+    "aten.chunk.default",
+    "aten.split.Tensor",
+    "aten.split.sizes",
+    "aten.split_with_sizes.default",
+}
+
+
+def take_parts_singly(program: ExportedProgram) -> None:
+    """Make the parts of a memory that the program writes into views of it, each by an operator of its own.
+
+    A part of `unbind`, `chunk` or `split` (`for row in x: row.copy_(y)`) is a row or a slice.
+    """
+    for module in graph_modules(program.graph_module):
+        nodes = list(module.graph.nodes)
+        targets = map(written_argument, nodes)
+        written = {storage_of(target) for target in targets if target is not None} - {None}
+        taken = [_taken_singly(node) for node in nodes if storage_of(node) in written]
+        if any(taken):
+            module.recompile()
+
+
+def _taken_singly(node: Node) -> bool:
+    """Replace one result of a split by a view of what is split; False where it is none."""
+    split: Any = node.args[0] if node.target is operator.getitem else None
+    view = _view_of_part(split, node.args[1]) if split and target_name(split.target) in _SPLITS else None
+    if view is None:
+        return False
+    with node.graph.inserting_before(node):
+        part = node.graph.call_function(*view)
+    part.meta = dict(node.meta)
+    node.replace_all_uses_with(part)
+    node.graph.erase_node(node)
+    return True
+
+
+def _view_of_part(split: Node, number: Any) -> tuple[Any, tuple[Any, ...]] | None:
+    """The operator and arguments that give one result of a split; None where an open size precedes it."""
+    import torch
+
+    is_unbound = target_name(split.target) == "aten.unbind.int"
+    source, *others = split.args
+    at = 0 if is_unbound else 1
+    axis: Any = split.kwargs.get("dim", others[at] if len(others) > at else 0)
+    if is_unbound:
+        return torch.ops.aten.select.int, (source, axis, number)
+    sizes = [fake.shape[axis] for fake in split.meta["val"][: number + 1]]
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    return torch.ops.aten.slice.Tensor, (source, axis, sum(sizes[:-1]), sum(sizes))

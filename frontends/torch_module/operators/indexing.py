@@ -198,6 +198,24 @@ def _with_axis(call: Call, x: Value, rank: int) -> Value:
     return x if rank else call.op("Unsqueeze", x, call.constant([0]))
 
 
+@TABLE.op("aten.bincount.default")
+def bincount(call: Call) -> Value:
+    """How often each number from 0 occurs, or the sum of its weights; data say how many there are."""
+    x = call.cast(call.value("self"), "int64")
+    least = call.constant([call.int("minlength", 0) - 1])
+    largest = call.op("ReduceMax", call.op("Concat", x, least, axis=0), keepdims=0)
+    count = call.op("Add", largest, call.constant(1))
+    numbers = call.op("Range", call.constant(0), count, call.constant(1))
+    found = call.op("Equal", call.op("Unsqueeze", x, call.constant([1])), numbers)
+    if call.arg("weights") is None:
+        amounts = call.cast(found, "int64")
+    else:
+        weights = call.cast(call.value("weights"), call.dtype)
+        columns = call.op("Unsqueeze", weights, call.constant([1]))
+        amounts = call.op("Where", found, columns, call.scalar_like(0, weights))
+    return call.op("ReduceSum", amounts, call.constant([0]), keepdims=0)
+
+
 @TABLE.op("aten.nonzero.default", "aten.argwhere.default")
 def nonzero(call: Call) -> Value:
     """The places that are not zero, one a row."""

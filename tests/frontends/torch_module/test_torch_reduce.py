@@ -10,6 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import regraft
+
+from .comparison import Function
+
 
 def floats(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -108,6 +112,20 @@ def test_extremes_with_indices(check):
         lambda x: [*x.max(1), *x.min(-1, keepdim=True), *x.topk(2, 1), *x.sort(1), *x.sort(1, True)],
         floats(2, 5, 4),
     )
+
+
+def test_counts_of_numbers(tmp_path):
+    def function(x, weights):
+        counts = torch.bincount(x % 4 + 4 * (x % 3), minlength=16)  # a matrix of confusion
+        return torch.bincount(x), torch.bincount(x, weights), counts.reshape(4, 4) / 2
+
+    x, weights = torch.tensor([1, 4, 2, 2, 0]), torch.rand(5)
+    graph = regraft.load(Function(function), (x, weights))
+    for target in ("onnx", "mindspore"):
+        out = tmp_path / ("net.onnx" if target == "onnx" else "net")
+        regraft.save(regraft.rewrite(graph).graph, out, to=target)
+        report = regraft.verify(graph, out)
+        assert report.passed, report.render()
 
 
 def test_products(check):
