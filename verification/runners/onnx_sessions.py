@@ -76,8 +76,9 @@ def _lacking(model: onnx.ModelProto, error: Exception) -> str:
     if opset >= _FIRST_OPSET:
         return "its CPU lacks the operator in this element type; --no-verify writes the model"
     return (
-        f"it runs operators from opset {_FIRST_OPSET} on, and the model's opset is {opset}: give what "
-        f"onnx.version_converter.convert_version(model, {_FIRST_OPSET}) makes of it, or --no-verify"
+        f"it runs operators from opset {_FIRST_OPSET} on, and the model's opset is {opset}: --no-verify "
+        "writes the model, and what onnx.version_converter makes of it, where it can, is a source to verify "
+        "against"
     )
 
 

@@ -159,8 +159,12 @@ class _Watcher:
 
     def done(self, func: Any, args: Any, keywords: dict[str, Any], caller: FrameType) -> Any:
         """The result of an operation, which is followed; `caller`: the code that asked for it."""
+        from torch.jit._trace import is_tracing
+
         result = func(*args, **keywords)
         name = getattr(func, "__name__", "")
+        if is_tracing():  # sizes are tensors there, and a traced call draws no parameter
+            return result
         if not self._blind and getattr(func, "__module__", "") != "torch.nn.init":
             self._follow(name, args, keywords, result)
             drawing = self._functions.get(caller.f_code)

@@ -149,6 +149,15 @@ def test_scripted_modules_are_named():
         assert "before torch.jit.script" in str(found.value)
 
 
+def test_tracing_in_a_factory_is_watched_without_a_warning(tmp_path, recwarn):
+    (tmp_path / "net.py").write_text(
+        "import torch\ndef net():\n    return torch.jit.trace(torch.nn.Linear(4, 3), torch.ones(2, 4))\n"
+    )
+    with pytest.raises(ModelError, match="TorchScript"):
+        regraft.load(f"{tmp_path / 'net.py'}:net", ("2x4",))
+    assert not [w for w in recwarn if issubclass(w.category, torch.jit.TracerWarning)]
+
+
 @pytest.mark.parametrize(
     "derived",
     [
