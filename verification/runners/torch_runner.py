@@ -256,6 +256,7 @@ class TorchRunner:
         keep = self._store.keep
         counts: dict[str, int] = {}
         open_: list[tuple[Any, str, list[np.ndarray]]] = []
+        has_left = False
 
         def enter(module: Any, arguments: Any, keywords: Any) -> None:
             if is_dynamo_compiling() or _is_transformed():
@@ -273,8 +274,10 @@ class TorchRunner:
             open_.append((module, name, inputs))
 
         def leave(module: Any, _arguments: Any, _keywords: Any, result: Any) -> Any:
+            nonlocal has_left
             if is_dynamo_compiling() or _is_transformed():
                 return None
+            has_left = True
             entered, name, inputs = open_.pop()
             assert entered is module
             if name in given:
@@ -286,10 +289,19 @@ class TorchRunner:
                 return replace_tensors(result, others)
             return result if name in given else None
 
+        def end(module: Any, *_: Any) -> None:
+            """Forget a call that raised: models try arguments, and call again without."""
+            nonlocal has_left
+            if not has_left and open_ and open_[-1][0] is module:
+                open_.pop()
+                counts[self._paths[module]] -= 1
+            has_left = False
+
         handles: list[Any] = []
         for module in self._paths:
             handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
             handles.append(module.register_forward_hook(leave, with_kwargs=True))
+            handles.append(module.register_forward_hook(end, with_kwargs=True, always_call=True))
         return handles
 
     def _instead(self, call: str, outputs: Sequence[np.ndarray]) -> Sequence[Any] | None:

@@ -271,7 +271,7 @@ def _trace(
     for module in model.modules():
         module.training = training
     handles = [m.register_forward_pre_hook(enter) for m in paths]
-    handles += [m.register_forward_hook(leave) for m in paths]
+    handles += [m.register_forward_hook(leave, always_call=True) for m in paths]
     try:
         with Tracer():
             _run(forward)

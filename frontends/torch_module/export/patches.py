@@ -79,6 +79,7 @@ PATCHES = (
         "get_submodule",
         "a submodule called `parameters` is found, and not the method",
     ),
+    Patch("torch.fx._symbolic_trace:Tracer", "call_module", "a call that raises leaves the stack of calls"),
     Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
     Patch(
         "torch.nn.parallel:DistributedDataParallel",

@@ -32,7 +32,25 @@ def lean_tracing(module: Module) -> Iterator[None]:
         proxies = "torch.fx.experimental.proxy_tensor"
         stack.enter_context(patched(proxies, _extract_tensor_metadata=lambda _value: None))
         stack.enter_context(patched("torch.utils._traceback", _extract_symbolized_tb=_frames))
+        stack.enter_context(_failed_calls_end())
         yield
+
+
+def _failed_calls_end() -> AbstractContextManager[None]:
+    """Let a call that raises leave the stack of module calls: models try arguments, then call without."""
+    call = original("torch.fx._symbolic_trace:Tracer", "call_module")
+
+    def call_module(self: Any, *args: Any, **kwargs: Any) -> Any:
+        depth = len(self.module_stack)
+        try:
+            return call(self, *args, **kwargs)
+        except Exception:
+            while len(self.module_stack) > depth:
+                _, (path, _) = self.module_stack.popitem()
+                self.num_calls[path] -= 1
+            raise
+
+    return patched("torch.fx._symbolic_trace:Tracer", call_module=call_module)
 
 
 def unused_constants() -> AbstractContextManager[None]:

@@ -168,7 +168,7 @@ def _calls(
         stack.pop()
 
     handles = [m.register_forward_pre_hook(enter) for m in paths]
-    handles += [m.register_forward_hook(leave) for m in paths]
+    handles += [m.register_forward_hook(leave, always_call=True) for m in paths]
     copied = _emptied() if tensors == "meta" else _cloned
     made: AbstractContextManager[Any] = nullcontext()  # what kind of tensors operators make
     if tensors == "meta":

@@ -46,6 +46,33 @@ class Twice(nn.Module):
         return self.nothing(self.block(self.block(x)))
 
 
+class TriesLengths(nn.Module):
+    """Calls layers with an argument that some do not take, as containers of speech models do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(4, 4), nn.Sequential(nn.Tanh(), nn.Linear(4, 3))])
+
+    def forward(self, x):
+        for block in self.blocks:
+            try:
+                x = block(x, lengths=None)
+            except TypeError:
+                x = block(x)
+        return x
+
+
+def test_a_call_that_raises_is_no_call(tmp_path):
+    model = TriesLengths().eval()
+    graph = regraft.load(model, (torch.randn(2, 4),))
+    names = [graph.modules.call_name(o.call) for o in graph.operators()]
+    assert list(dict.fromkeys(names)) == ["blocks.0#1", "blocks.1.0#1", "blocks.1.1#1"]
+    regraft.save(graph, tmp_path / "model.onnx", to="onnx")
+    report = regraft.verify(graph, tmp_path / "model.onnx")
+    assert report.passed
+    assert {row.call for row in report.modules} >= set(names)
+
+
 def test_a_module_called_twice_is_one_module_with_two_calls():
     graph = lowered(Twice(), floats(2, 4))
     tree = graph.modules
