@@ -40,6 +40,7 @@ ALLOWED = {
     ("mindspore_source/emitters/einsum.py", "partition"): "the equation of the operator",
     ("mindspore_source/emitters/einsum.py", "split"): "the equation of the operator",
     ("mindspore_source/emitters/math.py", "startswith"): "element types",
+    ("mindspore_source/emitters/reduce.py", "isidentifier"): "names of sizes",
     ("mindspore_source/emitters/reduce.py", "startswith"): "element types",
     ("mindspore_source/emitters/recurrent.py", "split"): "names of the parameters of MindSpore's layers",
     ("mindspore_source/emitters/recurrent.py", "startswith"): "names of the parameters of MindSpore's layers",
