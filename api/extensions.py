@@ -6,14 +6,13 @@ loaded when its pass is.
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..backends import TARGETS
 from ..frontends.python_file import find_function, raised_below, run_file
 from ..frontends.registry import FRONTENDS, frontend
 from ..ir import COMPOSITES, DOMAIN, NO_TRAITS, PassError, Traits, UsageError
@@ -243,21 +242,14 @@ def add_emitter(target: str, operator: str) -> Callable[[Callable[..., Any]], Ca
     Raises:
         UsageError: for another target, and an operator that it writes itself.
     """
-    if target == "mindspore":
-        from ..backends.mindspore_source.emitters import TABLE
-
-        rows: Any = TABLE.calls
-        adapt: Any = _writing_text
-    elif target == "mxnet":
-        from ..backends.mxnet_symbol.emitters import TABLE
-
-        rows, adapt = TABLE, _unchanged
-    else:
+    having = [each.name for each in TARGETS.values() if each.takes_emitters]
+    if target not in having:
         raise UsageError(
             "E001",
-            f"expected a target among mindspore, mxnet, got `{target}`",
+            f"expected a target among {', '.join(having)}, got `{target}`",
             hint="an ONNX file holds ONNX's operators; one of your own is written as its expansion",
         )
+    rows, adapt = TARGETS[target].load("emitters").own_emitters()
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         _claim(target, [operator], rows)
@@ -266,30 +258,6 @@ def add_emitter(target: str, operator: str) -> Callable[[Callable[..., Any]], Ca
 
     return register
 
-
-def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
-
-
-def _writing_text(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An emitter of MindSpore source of a function that returns text."""
-    from ..backends.source.expressions import ANY, ATOM, Expression
-
-    def emit(view: Any) -> Any:
-        found = function(view)
-        if not isinstance(found, str):
-            return found
-        pieces = _SLOT.split(found)
-        parts = [view.tensor(int(piece), ATOM) if at % 2 else piece for at, piece in enumerate(pieces)]
-        body = ast.parse(_SLOT.sub("x", found), mode="eval").body
-        is_atom = isinstance(body, (ast.Call, ast.Name, ast.Attribute, ast.Subscript))
-        return Expression(tuple(parts), level=ATOM if is_atom else ANY)
-
-    return emit
-
-
-_SLOT = re.compile(r"\{(\d+)\}")
-"""An operand in the text of an emitter."""
 
 _OWN: set[tuple[str, str]] = set()
 """(framework or target, operator) of what users registered."""

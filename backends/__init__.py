@@ -54,6 +54,8 @@ class Target:
         holds_stubs: whether it can write stubs for a person to fill in; its package then has `stubs`.
         writes_tests: whether its package has `write_tests`.
         further: names of files that depend on options, or patterns; ``{}`` stands for the first file's name.
+        takes_emitters: whether users add emitters of their own; its package's `emitters` then has
+            `own_emitters`, which returns the table and what makes an emitter of a user's function.
         in_shards: whether it can write weights in several files; its package then has `earlier_files`.
         is_read_back: whether verification reads the first file back by our own frontend.
         runs_in: the framework that verification runs it in; empty for one that is always installed.
@@ -70,6 +72,7 @@ class Target:
     holds_stubs: bool = False
     writes_tests: bool = False
     further: tuple[str, ...] = ()
+    takes_emitters: bool = False
     in_shards: bool = False
     is_read_back: bool = False
     runs_in: str = ""
@@ -103,6 +106,7 @@ TARGETS = {
             domain="regraft.mindspore",
             holds_stubs=True,
             writes_tests=True,
+            takes_emitters=True,
             in_shards=True,
             runs_in="mindspore",
             pass_options=("partial", "attention_layers"),
@@ -124,7 +128,7 @@ TARGETS = {
             in_shards=True,
             further=("{}.data", "{}-*-of-*.data"),
         ),
-        Target("mxnet", "a directory", "mxnet_symbol", is_read_back=True),
+        Target("mxnet", "a directory", "mxnet_symbol", takes_emitters=True, is_read_back=True),
     )
 }
 """Name -> target."""

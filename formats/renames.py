@@ -396,3 +396,11 @@ def read_renames(path: Path) -> dict[str, object]:
     ):
         raise ModelError("E101", f"expected a renames.json of version {VERSION}", place=str(path))
     return document
+
+
+def target_of(path: Path) -> str:
+    """Return the framework of the target in a ``renames.json``; empty where the file does not say so."""
+    try:
+        return str(read_renames(path).get("target", ""))
+    except ModelError:
+        return ""

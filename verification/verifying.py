@@ -24,7 +24,7 @@ from .inputs import bindings, make_inputs, resize_inputs
 from .proof import find_unproven
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.onnx_runner import OnnxRunner
-from .runners.registry import renames_of_output
+from .runners.registry import is_source_folder, renames_of_output
 from .runners.runs import Run, Runner
 from .runners.select_runner import (
     Target,
@@ -228,7 +228,7 @@ def verify(
         nodes = _nodes(sides, inputs, seed, threads)
         structure, notes = _structure(sides, target, renames, agreed, train=train)
         drawn = None
-        if laws and isinstance(target, (str, Path)) and (Path(target) / "model.py").is_file():
+        if laws and isinstance(target, (str, Path)) and is_source_folder(Path(target)):
             from .runners.emitted_net import constructed
             from .two_nets.emitted import emitted_laws
 

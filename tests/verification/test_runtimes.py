@@ -3,6 +3,7 @@
 import pytest
 
 from regraft.backends import TARGETS
+from regraft.formats.renames import write_renames
 from regraft.frontends.registry import FRONTENDS
 from regraft.ir import UsageError
 from regraft.verification.runners.registry import RUNTIMES, runtime_of_framework, runtime_of_output
@@ -33,6 +34,19 @@ def test_what_a_target_writes_is_run_or_read_back(tmp_path):
             path.mkdir()
             (path / "model.py").write_text("")
         assert target.is_read_back or runtime_of_output(path) is not None
+
+
+@pytest.mark.parametrize(
+    ("written_for", "runs"),
+    [("mindspore", True), ("", True), ("paddle", False)],
+    ids=["ours", "unsaid", "other"],
+)
+def test_a_folder_of_source_is_run_by_the_framework_that_it_was_written_for(tmp_path, written_for, runs):
+    (tmp_path / "model.py").write_text("")
+    if written_for:
+        write_renames(tmp_path / "renames.json", [], source="torch", target=written_for)
+    found = runtime_of_output(tmp_path)
+    assert (found is not None and found.framework == "mindspore") == runs
 
 
 @pytest.mark.parametrize("name", ["missing.onnx", "folder", "folder.onnx", "model.py"])

@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...formats.renames import target_of
+
 if TYPE_CHECKING:
     from ...ir import Graph
     from .runs import Runner
@@ -28,7 +30,7 @@ class Runtime:
         model: name for such a model in hints, a class of its framework; empty if it runs none.
         output: name for an output in hints; empty if it runs none.
         suffix: suffix of an output that is one file.
-        entry: the file that identifies an output folder.
+        entry: the file that an output folder has; its ``renames.json`` says for which framework it is.
         trains: whether it makes training steps too, of models and of outputs.
         is_exact: whether it can run a model in float64.
     """
@@ -49,7 +51,8 @@ class Runtime:
     def has_written(self, path: Path) -> bool:
         """Whether this runtime runs an output at a path."""
         if self.entry and path.is_dir():
-            return (path / self.entry).exists()
+            written_for = target_of(renames_of_output(path))
+            return (path / self.entry).exists() and written_for in ("", self.framework)
         return bool(self.suffix) and path.suffix == self.suffix and path.is_file()
 
 
@@ -79,6 +82,12 @@ def runtime_of_framework(framework: str) -> Runtime | None:
 def runtime_of_output(path: Path) -> Runtime | None:
     """Return the runtime that runs what a target wrote to a path; None if there is none."""
     return next((row for row in RUNTIMES if row.has_written(path)), None)
+
+
+def is_source_folder(path: Path) -> bool:
+    """Whether a path is a folder of source that a runtime runs."""
+    found = runtime_of_output(path)
+    return found is not None and bool(found.entry)
 
 
 def renames_of_output(path: Path) -> Path:

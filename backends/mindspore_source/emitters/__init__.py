@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...source import structural_emitters
-from ...source.emitting import EmitterTable
+from ...source.emitting import CallEmitter, EmitterTable
+from ...source.text_emitters import TextEmitter, text_emitter
 from . import (
     activation,
     attention,
@@ -53,3 +56,8 @@ TABLE = EmitterTable.merge(
     telling.TABLE,
 )
 """Every IR operator that can be written as MindSpore source: the tables of the family files, merged."""
+
+
+def own_emitters() -> tuple[dict[str, CallEmitter], Callable[[TextEmitter], CallEmitter]]:
+    """Return the table that users add emitters to, and what makes one of a user's function."""
+    return TABLE.calls, text_emitter
