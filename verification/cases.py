@@ -502,6 +502,12 @@ class Cases:
         source, target = runs
         rows = self.sides.outputs(case, source, target, rounding)
         void = {name for name, array in source.outputs if _is_void(array)}
+        for row in rows:
+            if row.name in void and not row.passed and row.name not in self._noted:
+                self._noted.add(row.name)
+                self.notes.append(
+                    f"`{row.name}` with {case} is NaN everywhere in the source, not in the target"
+                )
         rows = [_excuse(row) if row.name in void and not row.passed else row for row in rows]
         rows = self._excuse_undefined(alone or inputs, runs, rounding, rows)
         rows = [row for row in rows if judged is None or row.name in judged]

@@ -33,6 +33,15 @@ _FIRST = 256
 _CHUNK = 2**16
 """Number of elements among which such values are looked for at a time."""
 
+SMALL = 1e-3
+"""Share of the largest value below which an element is judged by how far rounding moves it alone."""
+
+_CLEAR = 1000
+"""Multiple of that beyond which such an element is another number: no draw of roundings is so lucky."""
+
+_COLUMN = 0.1
+"""Share of elements that are other numbers from which on they are no accident."""
+
 FEW = 0.25
 """Share of elements beyond the bound above which decisions by rounding cannot be the reason."""
 
@@ -82,6 +91,7 @@ class Yardstick:
         inner: the largest value that an operator adds up inside, where that may be more than it gives.
         types: which element types must be the same: of all arrays, of floats only, or only their kinds.
         slack: absolute error that is allowed whatever was measured.
+        small: whether elements that are far smaller than the largest are judged by themselves too.
     """
 
     exact: Exact | None = None
@@ -90,6 +100,7 @@ class Yardstick:
     inner: float = 0.0
     types: Types = "kind"
     slack: float = 0.0
+    small: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +179,8 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
     if extent is not None and extent.apart <= (close := _closeness(source, target, extent, by)):
         filler = find_filler(source, target, extent)
         if filler is None:
-            return _judge_close(source, target, extent, close)
+            found = _judge_close(source, target, extent, close)
+            return _judge_small(found, source, target, by) if by.small and extent.apart else found
     wide = np.complex128 if kind_of(source) == "c" else np.float64
     s, t = source.astype(wide), target.astype(wide)
     shape = tuple(source.shape)
@@ -202,7 +214,10 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
             found = found if found.passed else replace(found, reason=f"{max_abs:.3g} apart")
     if remark and found.passed and not found.reason:
         found = replace(found, reason=remark)
-    return _conclude(found, source, target, partial(_explain, source, s, found)) if found.passed else found
+    if not found.passed:
+        return found
+    found = _conclude(found, source, target, partial(_explain, source, s, found))
+    return _judge_small(found, source, target, by) if by.small and max_abs else found
 
 
 def _closeness(source: np.ndarray, target: np.ndarray, extent: Extent, by: Yardstick) -> float:
@@ -218,6 +233,32 @@ def _judge_close(source: np.ndarray, target: np.ndarray, extent: Extent, close: 
     relative = _ratio(extent.apart, extent.scale)
     found = Comparison(tuple(source.shape), extent.apart, relative, close, True)
     return _conclude(found, source, target, partial(_explain_extent, source, extent, close))
+
+
+def _judge_small(found: Comparison, source: np.ndarray, target: np.ndarray, by: Yardstick) -> Comparison:
+    """Return a comparison, failed where many small elements are other numbers beside large ones."""
+    if not found.passed or kind_of(source) != "f" or by.noise is None:
+        return found
+    s, off = np.abs(source.astype(np.float64)), np.abs(source.astype(np.float64) - target.astype(np.float64))
+    finite = np.isfinite(s) & np.isfinite(off)
+    scale = float(s[finite].max(initial=0.0))
+    units = MULTIPLE * MULTIPLE * by.ulps * _epsilon(_coarser(source, target))
+    floor = by.ulps * _TINY.get(real_type(_coarser(source, target)), 0.0)
+    other = finite & (s > 0) & (s <= SMALL * scale) & (off > units * s + floor)
+    if np.count_nonzero(other) < max(3.0, _COLUMN * source.size):
+        return found
+    moved = by.noise(1)
+    if moved is None or moved.shape != source.shape or bool(np.isnan(moved).any()):
+        return found
+    exact = None if by.exact is None else by.exact()
+    if exact is not None and exact.shape == source.shape:
+        moved = np.maximum(moved, np.abs(exact - source))
+    other &= off > _CLEAR * moved
+    count, size = int(np.count_nonzero(other)), source.size
+    if count < max(3.0, _COLUMN * size):
+        return found
+    reason = f"{count} of {size} elements are other numbers, far smaller than the largest"
+    return replace(found, passed=False, reason=reason, unproven="")
 
 
 def _conclude(

@@ -15,6 +15,9 @@ from .runners.runs import CallRecord, Run, Runner
 _EXACT = 2.0**16
 """Integers below this are not changed: they are masks, counts and factors, not results of rounding."""
 
+_PLAIN = 64
+"""Units in the last place up to which no kernel has an absolute error, which small elements would show."""
+
 _SIDES = ("inputs", "outputs")
 
 Again = Callable[[Mapping[str, np.ndarray], bool], Run]
@@ -85,7 +88,8 @@ class Rounding:
         if self._exact is not None:
             exact = pick_exact(self._exact_arrays, index, len(self._run.outputs))
         noise: Noise = lambda ulps: self._at(self._outputs(ulps), index)  # noqa: E731
-        return Yardstick(exact, noise, self._cost.ulps, self._cost.inner, self._types)
+        small = self._cost.ulps <= _PLAIN and not self._cost.inner
+        return Yardstick(exact, noise, self._cost.ulps, self._cost.inner, self._types, small=small)
 
     def largest(self, name: str) -> float | None:
         """Return how far rounding moves the output of that name at most; None if not measurable."""

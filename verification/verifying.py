@@ -177,6 +177,12 @@ def verify(
         if paired is not None and isinstance(target, Graph):
             sides.notes[:0] = [*([DRAWN] if alike else []), *paired.notes()]
         graphs = [side for side in (source, target) if isinstance(side, Graph)]
+        names = [[name for name, _ in graph.outputs] for graph in graphs]
+        if len(names) > 1 and names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
+            own, theirs = (", ".join(f"`{name}`" for name in some) for some in names)
+            sides.notes.append(
+                f"outputs are paired in order, and their names are in another: {own}, {theirs}"
+            )
         sides.notes += dict.fromkeys(note for graph in graphs for note in graph.origin.unreliable)
         before: list[OutputRow] = []
         trained: list[TrainingRow] = []

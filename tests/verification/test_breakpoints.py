@@ -286,6 +286,36 @@ def test_a_number_that_fills_places_does_not_hide_the_others(tmp_path: Path) -> 
     assert not verify(source, regraft.load(Masked(0.5), (x,))).passed
 
 
+def test_small_numbers_beside_large_ones_count() -> None:
+    class Beside(nn.Module):
+        def __init__(self, factor: float) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.fc, self.factor = nn.Linear(6, 6), factor
+
+        def forward(self, x):
+            return torch.cat([self.fc(x) * 1e7, x.exp() * self.factor - 0.1], 1)
+
+    x = torch.randn(2, 6)
+    source = regraft.load(Beside(1.0), (x,))
+    assert verify(source, regraft.load(Beside(1.0), (x,))).passed
+    report = verify(source, regraft.load(Beside(1.01), (x,)))
+    assert any("far smaller than the largest" in row.reason for row in report.outputs)
+
+
+def test_a_number_between_two_thresholds_is_drawn() -> None:
+    class Over(nn.Module):
+        def __init__(self, bound: float) -> None:
+            super().__init__()
+            self.bound = bound
+
+        def forward(self, x):
+            return (x > self.bound).float()
+
+    x = torch.randn(2, 6)
+    assert not verify(regraft.load(Over(0.0), (x,)), regraft.load(Over(1e-4), (x,))).passed
+
+
 def test_numbers_that_are_nan_on_both_sides_are_noted() -> None:
     class Rows(nn.Module):
         def forward(self, x):
@@ -300,3 +330,33 @@ def test_numbers_that_are_nan_on_both_sides_are_noted() -> None:
     assert report.passed
     assert "`output` with static, the example: 6 of 36 elements are NaN on both sides" in report.notes
     assert np.isnan(report.outputs[0].max_abs) == np.False_
+
+
+def test_rows_that_only_one_side_gives_numbers_for_are_noted() -> None:
+    class Masked(nn.Module):
+        def __init__(self, fill: float) -> None:
+            super().__init__()
+            self.fill = fill
+
+        def forward(self, x):
+            return x.masked_fill(x > 0, self.fill).softmax(1)
+
+    x = torch.randn(2, 6)
+    report = verify(regraft.load(Masked(-torch.inf), (x,)), regraft.load(Masked(-1e4), (x,)))
+    assert "NaN everywhere in the source, not in the target" in "".join(report.notes)
+
+
+def test_outputs_of_the_same_names_in_another_order_are_noted() -> None:
+    class Named(nn.Module):
+        def __init__(self, *names: str) -> None:
+            super().__init__()
+            self.names = names
+
+        def forward(self, x):
+            return dict(zip(self.names, (x * 2, x * 3), strict=True))
+
+    x = torch.randn(2, 6)
+    graphs = [regraft.load(Named(*names), (x,)) for names in ("ab", "ba")]
+    note = "outputs are paired in order, and their names are in another: `a`, `b`, `b`, `a`"
+    assert note in verify(*graphs).notes
+    assert note not in verify(graphs[0], graphs[0]).notes

@@ -6,6 +6,7 @@ Random numbers never are a half or a threshold, where rounding to even and round
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,6 +24,9 @@ _SMALL = tuple(range(-7, 8))
 
 _BORDERS = {"int8": (-128, 127), "uint8": (0, 255)}
 """Element type -> the numbers beyond which its arithmetic turns round."""
+
+_FEW_POINTS = 8
+"""Points up to which numbers between them are drawn too."""
 
 _SHARE = 0.75
 """Share of elements that are such numbers; the others are random, and show how far rounding moves results."""
@@ -96,7 +100,8 @@ class Breakpoints:
         """Return the numbers at jumps and further ones for an input; None where they may have a meaning."""
         dtype, points = node.type.dtype, self._points.get(node.name, ())
         if "float" in dtype:
-            return points, _USUAL
+            between = [(a + b) / 2 for a, b in pairwise(sorted(points)) if len(points) <= _FEW_POINTS]
+            return points, (*between, *_USUAL)
         if "int" not in dtype or is_index(self._graph, node) or not _is_counted_with(self._graph, node):
             return None
         low = 0 if dtype.startswith("u") else -np.inf
