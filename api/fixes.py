@@ -77,11 +77,14 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
             before_like = _compared(reference, read(f"{copy}:{name}", inputs, options))
             unlike = differences(before_like, copy, path)
             edits, imports = edits_of(before_like, copy)
-        edited, more = apply_edits(text, edits, imports)
-        if more:
-            liked = _improved(reference, (path, name), edited, before_like, unlike, (inputs, options))
-        if liked is not None:
-            text, done = edited, [*done, *more]
+        some = [edit for edit in edits if edit.kind != "expression"]
+        for chosen in (edits, some) if len(some) < len(edits) else (edits,):
+            edited, more = apply_edits(text, chosen, imports)
+            if more:
+                liked = _improved(reference, (path, name), edited, before_like, unlike, (inputs, options))
+            if liked is not None:
+                text, done = edited, [*done, *more]
+                break
     if not done:
         return Fixed(path, left=[*worst, *unlike])
     compile(text, str(path), "exec")

@@ -11,6 +11,7 @@ from ..diagnosis import unlike
 from ..diagnosis.editing import Edit
 from ..passes.base import Change
 from ..verification import Report
+from ..verification.two_nets.attributes import AttributeRow
 
 OTHERWISE = "LK104"
 """Code of the finding of a difference that is in no setting, law or frozen parameter."""
@@ -35,6 +36,8 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
         for (name, text), position, instead in rows:
             edits.append(Edit("argument", made.line, name, text, span, position, instead))
             imports |= dict.fromkeys(_imported(text))
+    for row in [] if report.nets is None else report.nets.settings:
+        edits += _edits_in_methods(row, copy)
     for draw in [] if report.nets is None else report.nets.draws:
         made = draw.call
         if Path(made.file) != copy:
@@ -46,6 +49,17 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
     if freeze is not None and Path(freeze.file) == copy:
         edits.append(Edit("freeze", freeze.line, new=freeze.statement))
     return edits, list(imports)
+
+
+def _edits_in_methods(row: AttributeRow, copy: Path) -> list[Edit]:
+    """The edits of an expression in a method of the file; none where a setting is written elsewhere."""
+    made = row.rewrite
+    if made is None or Path(made.file) != copy:
+        return []
+    if made.text:
+        return [Edit("expression", made.span[0], new=made.text, span=made.span)]
+    pairs = zip(made.arguments, made.places, strict=True)
+    return [Edit("argument", made.span[0], n, text, made.span, place) for (n, text), place in pairs]
 
 
 def differences(report: Report, copy: Path, file: Path) -> list[Change]:

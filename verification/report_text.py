@@ -89,8 +89,10 @@ def _divergence(report: Report) -> list[str]:
 def _frozen(report: Report) -> list[str]:
     """Return what one side alone trains, and what to write."""
     lines: list[str] = []
+    known = [] if report.nets is None or report.training else report.nets.frozen
     for side, other in (("target", "source"), ("source", "target")):
         rows = [row for row in report.training if row.frozen == side]
+        rows = rows or [row for row in known if row.in_source is (side == "source")]
         if rows:
             names = braced([row.target for row in rows])
             held = ", ".join(f"`{name}`" for name in names[:_NOTES])
@@ -99,6 +101,8 @@ def _frozen(report: Report) -> list[str]:
             text = f"write: requires_grad = {side == 'target'} for {'it' if len(rows) == 1 else 'them'}"
             places = "" if report.nets is None else report.nets.places_of_frozen({r.target for r in rows})
             lines.append(f"  {text}{places}")
+            if known:
+                lines.append("  it acts in training only, which --train compares")
     return lines
 
 

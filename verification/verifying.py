@@ -309,7 +309,7 @@ def _name_causes(
             and not row.attribute.startswith(COUNT)
             and not (row.attribute == "layer" and row.target in {target for target, _ in named})
         ]
-        calls = [*nets.calls, *arguments_of_calls(target, layers.rows, [], [])]
+        calls = [*nets.calls, *arguments_of_calls(target, rows, [], [])]
         biases = [row for row in nets.biases if row.target not in {row.target for row in layers.rows}]
         paired.nets = replace(nets, settings=[*settings, *rows], calls=calls, biases=biases)
 

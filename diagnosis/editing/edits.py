@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
     import libcst as cst
 
-Kind = Literal["rename", "append", "assign", "wrap", "name", "argument", "draw", "after", "behind", "freeze"]
+Kind = Literal[
+    "rename",
+    "append",
+    "assign",
+    "wrap",
+    "name",
+    "argument",
+    "draw",
+    "after",
+    "behind",
+    "freeze",
+    "expression",
+]
 
 Span = tuple[int, int, int, int]
 """First line, first column, last line and the column after it; lines from 1, columns from 0."""
 
 
-_OF_CALLS = ("argument", "draw", "after")
-"""Edits of the call that has their span."""
+_OF_SPANS = ("argument", "draw", "after", "expression")
+"""Edits of the call, or of any expression, that has their span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +40,13 @@ class Edit:
             called; "assign" it as an attribute there; "wrap" the value of an assignment; "name" the
             Parameters in it; give a call an "argument"; have a call "draw" from another law; draw "after" the
             assignment of a layer; put a statement "behind" an assignment; "freeze" parameters at the end of
-            the constructor of a class.
+            the constructor of a class; write an "expression" otherwise.
         line: the line of the method, the call or the assignment.
         name: the method's name, the attribute's or the argument's; empty where the line says enough.
         new: the method's new name, the constructor to wrap with, the argument's value, the statement that
-            draws, of a parameter of `layer`, the one to put behind, or those that freeze.
-        span: of an "argument", a "draw" and "after": the call's first line, first byte, last line and the
-            byte after it.
+            draws, of a parameter of `layer`, the one to put behind, those that freeze, or the expression.
+        span: of an "argument", a "draw", "after" and an "expression": its first line, first byte, last line
+            and the byte after it.
         position: of an "argument": its place among those without keyword; -1 for none.
         instead: of an "argument": name and place of another that says the same and makes room for it.
     """
@@ -65,7 +77,7 @@ def apply_edits(
 
     wrapper = MetadataWrapper(cst.parse_module(source))
     lines = wrapper.module.code.splitlines()
-    editor = _editor([_in_characters(e, lines) if e.kind in _OF_CALLS else e for e in edits])
+    editor = _editor([_in_characters(e, lines) if e.kind in _OF_SPANS else e for e in edits])
     made = wrapper.visit(editor)
     if editor.done and imports:
         context = CodemodContext()
@@ -198,6 +210,24 @@ def _editor(edits: Sequence[Edit]):
         def span(self, node: cst.CSTNode) -> Span:
             found: Any = self.get_metadata(PositionProvider, node)
             return (found.start.line, found.start.column, found.end.line, found.end.column)
+
+        def on_leave(
+            self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
+        ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
+            left = super().on_leave(original_node, updated_node)
+            if not isinstance(original_node, cst.BaseExpression) or not isinstance(left, cst.BaseExpression):
+                return left
+            first, begin, last, end = self.span(original_node)
+            span = (first, begin + len(original_node.lpar), last, end - len(original_node.rpar))
+            for edit in edits:
+                if edit.kind != "expression" or edit.span != span or edit in self.done:
+                    continue
+                new = cst.parse_expression(edit.new)
+                if original_node.lpar:
+                    new = new.with_changes(lpar=original_node.lpar, rpar=original_node.rpar)
+                self.done.append(edit)
+                return cast("Any", new)
+            return left
 
         def leave_Call(  # noqa: N802 - LibCST's
             self, original_node: cst.Call, updated_node: cst.Call

@@ -207,7 +207,7 @@ def test_frozen_parameters_are_named_by_line_and_frozen_by_fix(tmp_path: Path) -
 
 
 def test_fix_says_what_it_cannot_mend_and_what_it_can_is_mended(tmp_path: Path) -> None:
-    source, port = written(tmp_path, "ops.tanh")
+    source, port = written(tmp_path, "ops.tanh(self.side(x)) * ops.sigmoid")
     fixed = invoke("fix", port, "--like", source, "--input", "4x6")
     assert fixed.exit_code == 1, fixed.output
     assert "1 left" in fixed.stdout, fixed.output

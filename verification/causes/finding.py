@@ -16,6 +16,7 @@ from ..two_nets.remedies import place_of
 from .hosts import host_of
 from .instrumenting import recording
 from .repairs import Draw
+from .rewriting import arguments_in, rewritten
 from .search import Found, find_causes
 from .tape import Record, Tape, TapeFullError
 from .translating import translated
@@ -152,6 +153,7 @@ def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRo
                 change.name,
                 change.source,
                 change.target,
+                arguments=arguments_in(change.write) if layer else (),
                 statement=change.write,
                 place=_constructed_at(record.function)
                 or (place_of(target, layer) if id(record.function) in paths else place),
@@ -165,6 +167,7 @@ def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRo
             change.target,
             statement=change.write,
             place=place,
+            rewrite=rewritten(record, change.write, host),
         )
     mine, theirs = _described(other), _described(record if found.kind != "missing" else None)
     statement = ""
@@ -180,8 +183,17 @@ def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRo
         if found.kind == "missing":
             where = f" before `{record.site.expression}`" if record is not None else " at the end"
         statement = (text or f"what the source's `{other.site.expression}` computes") + where
+    rewrite = rewritten(record, statement, host) if found.kind == "extra" and record is not None else None
     return AttributeRow(
-        back.get(around, ""), path, _class_of(at), CALL, mine, theirs, statement=statement, place=place
+        back.get(around, ""),
+        path,
+        _class_of(at),
+        CALL,
+        mine,
+        theirs,
+        statement=statement,
+        place=place,
+        rewrite=rewrite,
     )
 
 

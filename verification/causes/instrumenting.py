@@ -181,7 +181,8 @@ class Recorder:
             return None
         try:
             lines, first = inspect.getsourcelines(function)
-            tree = ast.parse(textwrap.dedent("".join(lines)))
+            source = textwrap.dedent("".join(lines))
+            tree = ast.parse(source)
         except (OSError, TypeError, SyntaxError, IndentationError):
             return None
         if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
@@ -189,7 +190,8 @@ class Recorder:
         definition = tree.body[0]
         ast.increment_lineno(tree, first - 1)
         code = function.__code__
-        rewriting = _Rewriting(self.sites, code.co_filename, owner)
+        margin = len(lines[0].encode()) - len(source.splitlines(keepends=True)[0].encode())
+        rewriting = _Rewriting(self.sites, code.co_filename, owner, margin)
         definition.decorator_list, definition.returns = [], None
         definition.args.defaults = [ast.Constant(None) for _ in definition.args.defaults]
         definition.args.kw_defaults = [d and ast.Constant(None) for d in definition.args.kw_defaults]
@@ -242,14 +244,23 @@ class Recorder:
 
 
 class _Rewriting(ast.NodeTransformer):
-    """Gives calls and operators to the recorder."""
+    """Gives calls and operators to the recorder.
 
-    def __init__(self, sites: list[Site], file: str, owner: str) -> None:
-        self._sites, self._file, self._owner = sites, file, owner
+    Args:
+        sites: receives where they stand.
+        file: the file.
+        owner: the class.
+        margin: bytes before each of its lines in the file that what is rewritten lacks.
+    """
+
+    def __init__(self, sites: list[Site], file: str, owner: str, margin: int) -> None:
+        self._sites, self._file, self._owner, self._margin = sites, file, owner, margin
 
     def _site(self, node: Any, text: str, *operands: ast.expr) -> ast.expr:
         texts = tuple(map(ast.unparse, operands))
-        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts))
+        begin, end = (column + self._margin for column in (node.col_offset, node.end_col_offset))
+        span = (node.lineno, begin, node.end_lineno, end)
+        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts, span))
         return ast.Constant(len(self._sites) - 1)
 
     def _hook(self, name: str, node: ast.AST, *args: ast.expr, keywords: Any = ()) -> ast.expr:

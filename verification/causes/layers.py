@@ -19,6 +19,7 @@ from ..two_nets.attributes import AttributeRow
 from ..two_nets.remedies import place_of
 from .changes import literal
 from .hosts import Host, host_of
+from .rewriting import constructed_as
 from .values import are_close
 
 _TOLERANCE = 1e-4
@@ -207,17 +208,17 @@ def _row(graphs: tuple[Graph, Graph], path: str, other: str, wanted: _Wanted, ho
     name, place = type(part).__name__, place_of(graphs[1], other)
     texts = {n: _literal(v, host) for n, v in wanted.arguments.items()}
     if wanted.class_name:
-        shown = f"nn.{wanted.class_name}({', '.join(f'{n}={t}' for n, t in texts.items())})"
-        source = type(part_at(graphs[0].origin.model, path)).__name__
+        stated = ", ".join(f"{n}={t}" for n, t in texts.items())
         return AttributeRow(
             path,
             other,
             name,
             "layer",
-            source,
+            type(part_at(graphs[0].origin.model, path)).__name__,
             name,
-            statement=f"{shown} in place of `nn.{name}`",
+            statement=f"nn.{wanted.class_name}({stated}) in place of `nn.{name}`",
             place=place,
+            rewrite=constructed_as(part, wanted.class_name, stated),
         )
     now = tuple(_literal(v, host) for v in wanted.now.values())
     mine = tuple(texts.values())

@@ -33,6 +33,7 @@ class Site:
         text: what is called, as it is written: ``ops.softmax``; an operator's sign.
         owner: the class whose method it stands in; empty for a function.
         operands: what stands for each argument without keyword, a method's tensor first.
+        span: first line, byte in it, last line and the byte behind; zeros where nobody knows.
     """
 
     file: str
@@ -40,6 +41,7 @@ class Site:
     text: str
     owner: str = ""
     operands: tuple[str, ...] = ()
+    span: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     def operand(self, at: int) -> str:
         """What is written for an argument, where that is short; "x" else."""

@@ -33,6 +33,25 @@ _REMARKS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Rewrite:
+    """How an expression in a method of the user's is to be written.
+
+    Attributes:
+        file: the file.
+        span: the expression's first line, first byte, last line and the byte behind it.
+        arguments: of a call: keyword -> source code.
+        places: of each argument among those without keyword; -1 for one that is not among them.
+        text: the expression that replaces it, where that is another one.
+    """
+
+    file: str
+    span: tuple[int, int, int, int]
+    arguments: Arguments = ()
+    places: tuple[int, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AttributeRow:
     """One setting in which two paired modules differ.
 
@@ -49,6 +68,7 @@ class AttributeRow:
         arguments: what to write in the constructor of the target's layer: keyword -> source code.
         statement: what to write where no constructor takes it.
         place: file and line of the target to write it at.
+        rewrite: how the expression there is to be written; None where it is no method's.
     """
 
     module: str
@@ -63,6 +83,7 @@ class AttributeRow:
     arguments: Arguments = ()
     statement: str = ""
     place: str = ""
+    rewrite: Rewrite | None = None
 
     @property
     def write(self) -> str:
