@@ -78,10 +78,12 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
             unlike = differences(before_like, copy, path)
             edits, imports = edits_of(before_like, copy)
         some = [edit for edit in edits if edit.kind != "expression"]
-        for chosen in (edits, some) if len(some) < len(edits) else (edits,):
+        for chosen in (edits, some) if len(some) < len(edits) else (some,):
             edited, more = apply_edits(text, chosen, imports)
             if more:
                 liked = _improved(reference, (path, name), edited, before_like, unlike, (inputs, options))
+            if liked is not None and chosen is not some and not _agrees(liked):
+                liked = None  # what is computed otherwise proves itself by equal outputs alone
             if liked is not None:
                 text, done = edited, [*done, *more]
                 break
@@ -208,9 +210,12 @@ def _improved(
             {(c.code, c.modules) for c in found if c.code != OTHERWISE}
             for found in (unlike, differences(after, copy, path))
         )
-    agreed = (all(row.passed for row in r.outputs) for r in (before, after))
-    worse = next(agreed) and not next(agreed)
+    worse = _agrees(before) and not _agrees(after)
     return None if worse or not (after.passed or left < known) else after
+
+
+def _agrees(report: Report) -> bool:
+    return all(row.passed for row in report.outputs)
 
 
 def _as_reference(report: Report, like: str, *, whole: bool) -> str:

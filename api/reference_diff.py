@@ -36,8 +36,9 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
         for (name, text), position, instead in rows:
             edits.append(Edit("argument", made.line, name, text, span, position, instead))
             imports |= dict.fromkeys(_imported(text))
-    for row in [] if report.nets is None else report.nets.settings:
-        edits += _edits_in_methods(row, copy)
+    settings = [] if report.nets is None else report.nets.settings
+    inside = [edit for row in settings for edit in _edits_in_methods(row, copy)]
+    edits += [edit for edit in inside if not any(_holds(edit, other) for other in inside)]
     for draw in [] if report.nets is None else report.nets.draws:
         made = draw.call
         if Path(made.file) != copy:
@@ -60,6 +61,13 @@ def _edits_in_methods(row: AttributeRow, copy: Path) -> list[Edit]:
         return [Edit("expression", made.span[0], new=made.text, span=made.span)]
     pairs = zip(made.arguments, made.places, strict=True)
     return [Edit("argument", made.span[0], n, text, made.span, place) for (n, text), place in pairs]
+
+
+def _holds(edit: Edit, other: Edit) -> bool:
+    """Whether an expression that is written anew holds another one that is edited."""
+    (first, begin, last, end), (a, b, c, d) = edit.span, other.span
+    around = (first, begin) <= (a, b) and (c, d) <= (last, end)
+    return edit.kind == "expression" and around and edit.span != other.span
 
 
 def differences(report: Report, copy: Path, file: Path) -> list[Change]:

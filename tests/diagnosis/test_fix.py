@@ -58,7 +58,9 @@ def test_diff_writes_nothing(tmp_path: Path) -> None:
 
 def test_an_edit_that_does_not_equal_its_reference_is_not_written(tmp_path: Path) -> None:
     path = written(tmp_path, POSTED)
-    other = written(tmp_path, script(APPENDED).replace("nn.ReLU(),\n)", "nn.Tanh(),\n)"), "other.py")
+    other = written(
+        tmp_path, script(APPENDED).replace("nn.ReLU(),\n)", "nn.ReLU(),\n    nn.Tanh(),\n)"), "other.py"
+    )
     with pytest.raises(regraft.RegraftError):
         fix(f"{path}:net", INPUT, like=f"{other}:net")
     assert path.read_text() == POSTED

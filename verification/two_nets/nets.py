@@ -24,6 +24,7 @@ from .pairing import Pairing, ParameterPair, pair
 from .remedies import place_of
 from .report import Nets
 from .training_only import freeze_of, frozen_rows, stopped_gradients
+from .unprefixed import notes_on_prefixes
 
 
 class NetComparison:
@@ -118,7 +119,8 @@ class NetComparison:
         """What a reader should know of how the nets were read and paired."""
         target = self.pairing.target.graph
         known = [] if target.operators() else target.origin.notes
-        return [*known, *self._casts(), *self.pairing.notes, *self._joined]
+        names = [note for net in self.sides for note in notes_on_prefixes(net.graph)]
+        return [*known, *self._casts(), *self.pairing.notes, *names, *self._joined]
 
     def accept_constants(self) -> list[str]:
         """Take what one net alone holds, and nothing changes, as constants that equal outputs prove.
