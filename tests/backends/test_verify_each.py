@@ -5,6 +5,7 @@ import pytest
 import regraft
 from regraft.backends import TARGETS, passes_of
 from regraft.backends.mindspore_source.operators import DOMAIN, TABLE
+from regraft.backends.source.operators import TABLE as SOURCE
 from regraft.ir import Builder, Graph, InvalidGraphError, TensorType, validate
 from regraft.ir.declarations import find_declaration
 from regraft.ir.validation import verifies_each, verify_each, verifying_each
@@ -58,7 +59,8 @@ def test_it_is_asked_for_and_holds_as_long_as_the_call(monkeypatch, tmp_path, un
 
 
 def test_the_operators_of_mindspore_are_declared_and_typed():
-    assert {"If", "While", "Entry", "PRelu", "Sigmoid", "Tanh"} <= set(TABLE.rows)
+    assert {"PRelu", "Sigmoid", "Tanh"} <= set(TABLE.rows)
+    assert {"If", "While", "Entry", "Argument", "SizeTensor"} == set(SOURCE.rows)
     b = Builder(Graph())
     x = b.graph.add_input("x", TensorType("float32", ("N", 4)))
     s = b.graph.add_input("s", TensorType("float32", (4,)))

@@ -24,6 +24,7 @@ from regraft.backends.mindspore_source.operators import DOMAIN
 from regraft.backends.onnx_model import to_model
 from regraft.backends.source.emission import Probe
 from regraft.backends.source.emitting import View
+from regraft.backends.source.operators import DOMAIN as SOURCE
 from regraft.ir import Builder, Graph, TensorType, parse, validate
 
 from .operators import CASES
@@ -180,7 +181,7 @@ def test_control_flow_is_torchs(row: str, tmp_path: Path) -> None:
     graph = regraft.rewrite(regraft.load(NETS[row], (x,))).graph
     with rows_that_run(TABLE, "calls") as ran:
         write(graph, tmp_path / "out")
-    assert f"{DOMAIN}.{row}" in ran
+    assert f"{SOURCE}.{row}" in ran
     net = emitted(tmp_path / "out", row)
     for given in (np.abs(x), -np.abs(x)):
         want, got = NETS[row](torch.from_numpy(given)), net(ms.Tensor(given))
@@ -229,10 +230,10 @@ ELSEWHERE = (
         "regraft.Stub",
         "regraft.Cholesky",
         "regraft.QR",
-        f"{DOMAIN}.If",
-        f"{DOMAIN}.While",
-        f"{DOMAIN}.Entry",
-        f"{DOMAIN}.SizeTensor",  # behind Shape and Size
+        f"{SOURCE}.If",
+        f"{SOURCE}.While",
+        f"{SOURCE}.Entry",
+        f"{SOURCE}.SizeTensor",  # behind Shape and Size
     }
     | {  # of models of an older opset, and of no fixed value: test_mxnet_rows.py
         *("RoiAlign", "Multinomial"),
