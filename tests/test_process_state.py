@@ -157,7 +157,7 @@ def test_what_importing_mindspore_sets_is_undone(tmp_path: Path) -> None:
     )
     code = """
         import os, sys, warnings
-        import regraft
+        import numpy  # which sets filters of its own
         import regraft
 
         before = dict(os.environ), list(warnings.filters), sys.getrecursionlimit()
