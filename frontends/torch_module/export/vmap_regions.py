@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .patches import patched
@@ -24,8 +26,21 @@ def without_vmap(program: ExportedProgram) -> ExportedProgram:
         with patched("torch._higher_order_ops.flex_attention:FlexAttentionHOP", __call__=_attend_eagerly):
             return program.run_decompositions({})
     if any(getattr(target, "__module__", "") == "torch._functorch.predispatch" for target in targets):
-        return program.run_decompositions({})
+        with _regions_end():
+            return program.run_decompositions({})
     return program
+
+
+@contextmanager
+def _regions_end() -> Iterator[None]:
+    """Leave the regions that a trace entered and did not leave before it raised: they would last."""
+    functorch: Any = importlib.import_module("torch._C._functorch")
+    depth = functorch.get_dynamic_layer_stack_depth()
+    try:
+        yield
+    except Exception:
+        functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        raise
 
 
 def _attend_eagerly(

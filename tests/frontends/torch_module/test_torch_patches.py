@@ -10,6 +10,7 @@ from regraft import load
 from regraft.frontends.torch_module.export import patches
 from regraft.frontends.torch_module.export.patches import PATCHES, Patch, find_home, original, patched
 from regraft.frontends.torch_module.export.strategies import SIZES, TRACINGS
+from regraft.frontends.torch_module.export.vmap_regions import _regions_end
 from regraft.ir import ModelError
 
 FRONTEND = Path(patches.__file__).parents[1]
@@ -38,6 +39,20 @@ def test_every_row_is_used_and_every_use_has_a_row() -> None:
                 name = home.value if isinstance(home, ast.Constant) else homes[home.id]
                 used |= {(name, keyword.arg) for keyword in node.keywords}
     assert used == {(row.home, row.name) for row in PATCHES}
+
+
+def test_a_region_of_vmap_ends_with_a_trace_that_raises() -> None:
+    """In one that lasts, torch refuses to draw random numbers."""
+
+    def leave_within() -> None:
+        with _regions_end():
+            torch._C._functorch._vmap_increment_nesting(2, "error")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        leave_within()
+    assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0
+    assert torch.randn(2).shape == (2,)
 
 
 def test_all_is_put_back_even_where_a_capture_fails() -> None:
