@@ -10,7 +10,7 @@ from onnx.external_data_helper import load_external_data_for_model
 from torch import nn
 
 import regraft
-from regraft.backends import elements
+from regraft.formats import elements
 
 
 class Tagger(nn.Module):

@@ -15,8 +15,8 @@ from safetensors.numpy import load_file, save_file
 from torch import nn
 
 import regraft
-from regraft.backends import elements
 from regraft.checkpoints import read_checkpoint
+from regraft.formats import elements
 from regraft.formats.elements import ElementWriters, element_chunks
 from regraft.formats.shard_index import parse_size
 from regraft.ir import BackendError, TensorData, UsageError

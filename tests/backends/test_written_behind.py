@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regraft.backends import elements, written_behind
+from regraft.formats import elements, written_behind
 from regraft.formats.elements import ElementWriters
 from regraft.formats.written_behind import WritingBehind, writing_behind
 from regraft.ir import TensorData

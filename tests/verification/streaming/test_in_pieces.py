@@ -310,7 +310,7 @@ def test_a_large_dense_layer_is_computed_some_rows_at_a_time(
 def test_a_rewrite_in_pieces_is_verified_while_it_is_written(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regraft.backends import elements, written_behind
+    from regraft.formats import elements, written_behind
 
     monkeypatch.setattr(elements, "_SMALL", 0)
     monkeypatch.setattr(written_behind, "_AHEAD", 1)  # one tensor at most is written before it is read
@@ -337,7 +337,7 @@ def test_a_rewrite_in_pieces_is_verified_while_it_is_written(
 def test_a_rewrite_that_cannot_be_written_while_it_is_verified_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regraft.backends import elements
+    from regraft.formats import elements
 
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -354,7 +354,7 @@ def test_a_rewrite_that_cannot_be_written_while_it_is_verified_leaves_nothing(
 def test_what_is_written_wrongly_is_not_kept(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regraft.backends import elements
+    from regraft.formats import elements
 
     wrong = ElementWriters.write
 
