@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,6 +169,7 @@ def test_the_models_layers_are_back_in_their_places(tmp_path: Path) -> None:
     rows = [row("nn.Softmax(1)", "nn.Softmax()", "", ""), row("nn.SiLU()", "nn.GELU()", "", "")]
     source, port = net_of(rows, "torch", tmp_path), net_of(rows, "naive", tmp_path)
     graphs = [regraft.load(net.reference, [str(net.size)]) for net in (source, port)]
-    kept = dict(graphs[1].origin.model.cells_and_names())
+    model: Any = graphs[1].origin.model
+    kept = dict(model.cells_and_names())
     verifying.verify(graphs[0], graphs[1], None)
-    assert all(cell is kept[name] for name, cell in graphs[1].origin.model.cells_and_names())
+    assert all(cell is kept[name] for name, cell in model.cells_and_names())
