@@ -144,6 +144,8 @@ def _bind(names: Names, record: Record, *, several: bool) -> tuple[dict[str, Any
         return None
     for name, default in names if several else ():  # of several argument lists, the one whose types fit
         value = values[name]
+        if name == "dtype" and isinstance(value, (int, float, str, list, tuple)):
+            return None
         tensor = isinstance(value, Ref)
         if tensor and isinstance(default, (bool, int, float, str)):
             return None

@@ -153,7 +153,7 @@ def _arguments(tape: Tape, record: Record, given: Given, hints: Hints) -> Iterat
                 continue
             args, kwargs, function = made
             shown = f"{name}={literal(other)}"
-            likeliness = (0 if likely else 2) + (order > 8)
+            likeliness = (0 if likely else 2) + (order > 8 or (isinstance(other, str) and not likely))
             yield Change(args, kwargs, function, name, other, value, shown, likeliness, given.layer)
 
 
@@ -274,7 +274,7 @@ def _operators(record: Record, hints: Hints) -> Iterator[Change]:
     if sign == "[]":
         for index in hints.indices:
             if not _same(index, record.args[1]):
-                mine, theirs = f"[{_subscript(index)}]", f"[{_subscript(record.args[1])}]"
+                mine, theirs = f"[{subscript(index)}]", f"[{subscript(record.args[1])}]"
                 yield Change((record.args[0], index), {}, record.function, "index", mine, theirs, mine)
     own = sign in hints.signs
     for signs in _SIGNS:
@@ -293,10 +293,10 @@ def _operators(record: Record, hints: Hints) -> Iterator[Change]:
                     )
 
 
-def _subscript(index: Any) -> str:
+def subscript(index: Any) -> str:
     """An index as it is written between brackets."""
     if isinstance(index, tuple):
-        return ", ".join(map(_subscript, index))
+        return ", ".join(map(subscript, index))
     if isinstance(index, slice):
         start, stop, step = ("" if n is None else str(n) for n in (index.start, index.stop, index.step))
         return f"{start}:{stop}" + (f":{step}" if step else "")
@@ -332,7 +332,8 @@ def _orders(tape: Tape, record: Record) -> Iterator[Change]:
                 if order != tuple(range(array.ndim)):
                     turned = Derived(item, lambda a, o=order: np.ascontiguousarray(a.transpose(o)))
                     args = (*flat[:at], turned, *flat[at + 1 :])
-                    shown = f"{text}.permute({', '.join(map(str, order))})"
+                    head = text if text.replace(".", "").isidentifier() else f"({text})"
+                    shown = f"{head}.permute({', '.join(map(str, order))})"
                     yield Change(
                         args,
                         record.kwargs,
@@ -411,7 +412,7 @@ def _scaled(record: Record, hints: Hints) -> Iterator[Change]:
         def scaled(*args: Any, _number: float = number, **kwargs: Any) -> Any:
             return function(*args, **kwargs) * _number
 
-        shown = f"`{record.site.expression}` * {literal(number)}"
+        shown = f"`{record.site.whole}` * {literal(number)}"
         yield Change(record.args, record.kwargs, scaled, "factor", number, "none", shown, 5)
 
 

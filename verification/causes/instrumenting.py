@@ -132,6 +132,19 @@ class Recorder:
             self._put(site, "operator", assigned, "[]=", known, target, (target,))
         return target
 
+    def bound(self, value: Any, one: bool, *names: str) -> Any:
+        """Note the name that a value gets, or those that its items get; return the value."""
+        items = (value,) if one else value if isinstance(value, (list, tuple)) else ()
+        for name, item in zip(names, items, strict=False) if not self._off else ():
+            self.tape.name(name, item)
+        return value
+
+    def returned(self, site: int, value: Any) -> Any:
+        """Note where a method ends; return what it returns."""
+        if not self._off:
+            self.tape.end = self.sites[site]
+        return value
+
     @staticmethod
     def slice(*bounds: Any) -> slice:
         """Return a slice."""
@@ -256,11 +269,11 @@ class _Rewriting(ast.NodeTransformer):
     def __init__(self, sites: list[Site], file: str, owner: str, margin: int) -> None:
         self._sites, self._file, self._owner, self._margin = sites, file, owner, margin
 
-    def _site(self, node: Any, text: str, *operands: ast.expr) -> ast.expr:
+    def _site(self, node: Any, text: str, *operands: ast.expr, source: str = "") -> ast.expr:
         texts = tuple(map(ast.unparse, operands))
         begin, end = (column + self._margin for column in (node.col_offset, node.end_col_offset))
         span = (node.lineno, begin, node.end_lineno, end)
-        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts, span))
+        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts, span, source or ast.unparse(node)))
         return ast.Constant(len(self._sites) - 1)
 
     def _hook(self, name: str, node: ast.AST, *args: ast.expr, keywords: Any = ()) -> ast.expr:
@@ -321,15 +334,9 @@ class _Rewriting(ast.NodeTransformer):
         if not isinstance(node.ctx, ast.Load):
             self.generic_visit(node)
             return node
+        site = self._site(node, "[]", node.value)
         index = self._index(node.slice)
-        return self._hook(
-            "operator",
-            node,
-            self._site(node, "[]", node.value),
-            ast.Constant("[]"),
-            self.visit(node.value),
-            index,
-        )
+        return self._hook("operator", node, site, ast.Constant("[]"), self.visit(node.value), index)
 
     def _index(self, index: ast.expr) -> ast.expr:
         if isinstance(index, ast.Slice):
@@ -359,10 +366,22 @@ class _Rewriting(ast.NodeTransformer):
             and isinstance(target.value, ast.Name)
         ):
             name = ast.Name(target.value.id, ast.Load())
+            site = self._site(node, "[]=")
             index = self._index(target.slice)
-            value = self._hook("assign", node, self._site(node, "[]="), name, index, self.visit(node.value))
+            value = self._hook("assign", node, site, name, index, self.visit(node.value))
             return ast.copy_location(ast.Assign([ast.Name(target.value.id, ast.Store())], value), node)
         self.generic_visit(node)
+        names = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        if len(node.targets) == 1 and all(isinstance(name, ast.Name) for name in names):
+            given = [ast.Constant(name.id) for name in names if isinstance(name, ast.Name)]
+            one = ast.Constant(names == [target])
+            node.value = self._hook("bound", node, node.value, one, *given)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        if node.value is not None:
+            site = self._site(node, "return", source=ast.unparse(node.value))
+            node.value = self._hook("returned", node, site, self.visit(node.value))
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:

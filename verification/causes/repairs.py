@@ -6,99 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .calls import given_to
 from .changes import Change, Hints, changes_of
+from .composing import Composing
+from .replaying import Draw, Edit, Values, replayed, written
 from .tape import Record, Ref, Tape, behind, mapped
-from .values import SAME, is_plain, relation
-
-Values = dict[Ref, np.ndarray]
-
-
-class Draw(NamedTuple):
-    """The calls of both sides on one draw of inputs."""
-
-    source: Tape
-    target: Tape
-
-    def wrong_outputs(self, tolerance: float, values: Mapping[Ref, np.ndarray] | None = None) -> list[int]:
-        """The outputs that differ.
-
-        Args:
-            tolerance: how close equal values are, as a share of the largest.
-            values: of the target, which stand in place of the recorded ones.
-        """
-        wrong: list[int] = []
-        for at, (mine, theirs) in enumerate(zip(self.source.outputs, self.target.outputs, strict=False)):
-            if mine is None or theirs is None:
-                continue
-            a = self.source.value(mine)
-            b = values[theirs] if values and theirs in values else self.target.value(theirs)
-            if a.shape != b.shape or relation(a, b, tolerance) != SAME:
-                wrong.append(at)
-        return wrong
-
-    def is_like(self, other: Draw) -> bool:
-        """Whether another draw makes the same calls, so that a change of one is a change of the other."""
-        return all(
-            len(a.records) == len(b.records)
-            and a.outputs == b.outputs
-            and all(
-                x.site == y.site and x.refs() == y.refs() and len(x.arrays) == len(y.arrays)
-                for x, y in zip(a.records, b.records, strict=True)
-            )
-            for a, b in zip(self, other, strict=True)
-        )
-
-
-Edit = Callable[[Draw, Values], list[np.ndarray] | None]
-"""What a call of the target's gives once it is written otherwise, on a draw."""
-
-
-def written(at: int, change: Change) -> dict[int, Edit]:
-    """A change of one call as the edits that it makes."""
-
-    def edit(at: int, args: tuple[Any, ...], kwargs: dict[str, Any], function: Any) -> Edit:
-        def made(draw: Draw, values: Values) -> list[np.ndarray] | None:
-            record = draw.target.records[at]
-            return draw.target.run(replace(record, args=args, kwargs=kwargs, function=function), values)
-
-        return made
-
-    edits = {at: edit(at, change.args, change.kwargs, change.function)}
-    for other, args, kwargs, function in change.elsewhere:
-        edits[other] = edit(other, args, kwargs, function)
-    return edits
-
-
-def replayed(
-    draw: Draw, edits: Mapping[int, Edit], later: Sequence[int], *, partly: bool = False
-) -> Values | None:
-    """The values of the target once some calls are written otherwise; None where one cannot be made.
-
-    Args:
-        draw: the recorded calls.
-        edits: the calls that are written otherwise.
-        later: the calls that take what they give.
-        partly: whether to return the values up to the first call that cannot be made.
-    """
-    values: Values = {}
-    for at in sorted({*edits, *later}):
-        record = draw.target.records[at]
-        arrays = edits[at](draw, values) if at in edits else draw.target.run(record, values)
-        if arrays is None or len(arrays) != len(record.arrays):
-            return values if partly and values else None
-        if len(edits) == 1 and at in edits and all(map(_is_equal, arrays, record.arrays)):
-            return None  # it computes the same
-        values |= {Ref(at, leaf): array for leaf, array in enumerate(arrays)}
-    return values
-
-
-def _is_equal(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and np.array_equal(a, b)
+from .values import SAME, is_plain
 
 
 @dataclass(slots=True)
@@ -112,6 +29,9 @@ class Repair:
         edits: what is written otherwise.
         change: the same in words; None where a call is missing or too many.
         other: the source's call that stands for it.
+        record: what stands for the target's call where it is none of the recorded ones.
+        text: of a call that is missing: how it is written; empty where nobody knows.
+        size: how many calls of the source's are written; many where nobody knows how.
     """
 
     at: int
@@ -120,13 +40,20 @@ class Repair:
     edits: Mapping[int, Edit]
     change: Change | None = None
     other: Record | None = None
+    record: Record | None = None
+    text: str = ""
+    size: int = 1
 
 
-_COST = {0: 0.0, 1: 1.0, 2: 4.0, 3: 5.0, 4: 6.0, 5: 4.5}
+_COST = {0: 0.0, 1: 1.0, 2: 2.5, 3: 5.0, 4: 6.0, 5: 4.5}
 """Rank of a change -> its cost."""
 
-_STRUCTURE = 2.0
-"""Cost of values exchanged, and of a call that is missing or too many."""
+_STRUCTURE, _TRANSPLANT = 2.0, 3.0
+"""Costs of values exchanged, of a call that is missing or too many, and of an expression of the source's."""
+
+_UNKNOWN = 99
+_MOST_TRANSPLANTS = 4
+"""Places among which that with the shortest expression of the source's is taken."""
 
 _MOST_PAIRS = 64
 _MOST_CALLS = 24
@@ -155,15 +82,31 @@ class Repairing:
     hints: Hints
     counterpart: Callable[[Record, list[int]], Record | None]
     end: float
+    _untranslated: Repair | None = None
 
     def find(self) -> Repair | None:
         """Return the likeliest change; None where no single one makes all outputs right."""
         tried = [repair for at in self.theirs[:_MOST_CALLS] for repair in self._of_call(at)]
         tried += self._swaps()
-        for repair in sorted(tried, key=lambda repair: repair.cost):
+        tried.sort(key=lambda repair: repair.cost)
+        likely = sum(repair.cost < _TRANSPLANT for repair in tried)
+        return (
+            self._first(tried[:likely])
+            or self._transplant()
+            or self._first(tried[likely:])
+            or self._untranslated
+        )
+
+    def _first(self, repairs: Sequence[Repair]) -> Repair | None:
+        """The first of some changes that makes all outputs right."""
+        for repair in repairs:
             if time.process_time() > self.end:
-                break
+                return None
             if self._is_right(repair):
+                if repair.kind == "missing" and repair.other is not None:
+                    place = next(at for at in self.mine if self.source.records[at] is repair.other)
+                    composing = Composing(self.draws[0], repair.at, self.matches)
+                    repair.text = composing.expression(Ref(place, 0))
                 return repair
         return None
 
@@ -193,7 +136,9 @@ class Repairing:
         like = None if other is None else given_to(other, self.source.host)
         kind = "operator" if record.kind == "operator" else "argument"
         for change in changes_of(self.target, record, self.hints, like):
-            yield Repair(at, kind, _COST.get(change.rank, 7.0), written(at, change), change, other)
+            yield Repair(
+                at, kind, _COST.get(change.rank, 7.0), written(self.target, at, change), change, other
+            )
         for ref in record.refs():
             if len(record.arrays) == 1 and record.arrays[0].shape == self.target.value(ref).shape:
                 yield Repair(at, "extra", _STRUCTURE, {at: _passing(ref)})
@@ -201,7 +146,7 @@ class Repairing:
 
     def _missing(self, at: int, ref: Ref) -> Iterator[Repair]:
         """A call of the source's on what enters one of the target's."""
-        entering = {match for match, _ in self.matches(1, ref)}
+        entering = {match for match, how in self.matches(1, ref) if how == SAME}
         for each in self.mine:
             known = self.source.records[each]
             if len(known.arrays) != 1 or not any(r in entering for r in known.refs()):
@@ -262,7 +207,63 @@ class Repairing:
             f"`{texts[0]}` and `{texts[1]}` exchanged",
             elsewhere=tuple(calls[1:]),
         )
-        return Repair(at, "operator", _STRUCTURE, written(at, change), change)
+        return Repair(at, "operator", _STRUCTURE, written(self.target, at, change), change)
+
+    def _transplant(self) -> Repair | None:
+        """An expression of the source's in place of one of the target's: the shortest that is right."""
+        found: list[Repair] = []
+        for at in self.theirs[:_MOST_CALLS]:
+            record = self.target.records[at]
+            if len(record.arrays) != 1 or time.process_time() > self.end or len(found) == _MOST_TRANSPLANTS:
+                continue
+            for each in self.mine:
+                other = self.source.records[each]
+                if len(other.arrays) != 1 or other.arrays[0].shape != record.arrays[0].shape:
+                    continue
+                repair = Repair(at, "argument", _TRANSPLANT, {at: _values_of(each)}, None, other)
+                if not self._is_right(repair):
+                    continue
+                composing = Composing(self.draws[0], at, self.matches)
+                text = composing.expression(Ref(each, 0))
+                if text and text != record.site.source:
+                    repair.change, repair.size = _in_place_of(text, record, other), composing.count
+                    found.append(repair)
+                else:
+                    repair.kind, repair.size = "other function", _UNKNOWN
+                    self._untranslated = self._untranslated or repair
+                break
+        at_end = self._at_end()
+        found += [] if at_end is None else [at_end]
+        return min(found, key=lambda repair: repair.size) if found else None
+
+    def _at_end(self) -> Repair | None:
+        """An expression of the source's in place of what the target returns."""
+        wrong = self.draws[0].wrong_outputs(self.tolerance)
+        ref, mine = self.target.outputs[wrong[0]], self.source.outputs[wrong[0]]
+        end = self.target.end
+        if len(wrong) != 1 or ref is None or mine is None or end is None:
+            return None
+        composing = Composing(self.draws[0], len(self.target.records), self.matches)
+        text, last = composing.expression(mine), self.target.records[ref.record]
+        if not text or text == end.source:
+            return None
+        returned = replace(last, site=end, kind="operator", name="return")
+        other = self.source.records[mine.record]
+        change = _in_place_of(text, returned, other)
+        repair = Repair(ref.record, "argument", _TRANSPLANT, {}, change, other, returned)
+        repair.size = composing.count
+        return repair
+
+
+def _in_place_of(text: str, record: Record, other: Record) -> Change:
+    """An expression in place of another, in words."""
+    mine, theirs = other.site.whole, record.site.whole
+    return Change((), {}, None, "call", f"`{mine}`", f"`{theirs}`", f"`{text}` in place of `{theirs}`")
+
+
+def _values_of(other: int) -> Edit:
+    """What a call gives that computes what one of the source's does."""
+    return lambda draw, _: draw.source.records[other].arrays
 
 
 def _passing(ref: Ref) -> Edit:

@@ -10,18 +10,21 @@ import numpy as np
 
 from .calls import given_to
 from .changes import Change, Hints, changes_of, hints_of
-from .repairs import Draw, Repair, Repairing, Values, replayed, written
+from .repairs import Repair, Repairing
+from .replaying import Draw, Values, replayed, written
 from .tape import Record, Ref, Tape, behind
 from .values import SAME, SHAPED, TURNED, Pool, is_plain, relation
 
 _APART = 1e-3
 """Share of the largest value from which a difference is no rounding, nor what is left of it."""
 
-_TOLERANCES = (1e-5, 1e-6, 1e-4)
+TOLERANCES = (1e-5, 1e-6, 1e-4)
 """Shares of the largest value up to which values count as equal; tried in turn."""
 
 _MOST_CAUSES = 6
 _MOST_REJECTED = 12
+_SHORT = 4
+"""Calls of an expression that is one cause; a longer one may hide several, which are looked for first."""
 _WRITTEN_OUT = 16
 """Calls behind the first that differs in which its cause may lie, where a function is written out."""
 
@@ -37,7 +40,7 @@ class Found:
         kind: "argument", "operator", "other function", "missing" or "extra".
         behind: of a call that is missing at the end: the target's last one.
         arrays: the values that enter `other`.
-        whole: whether it alone makes all outputs right.
+        text: how `other` is written in the target's framework; empty where nobody knows yet.
     """
 
     record: Record | None
@@ -46,7 +49,7 @@ class Found:
     kind: str
     behind: Record | None = None
     arrays: dict[Ref, np.ndarray] = field(default_factory=dict)
-    whole: bool = False
+    text: str = ""
 
     def at(self, target: Tape) -> int:
         """The place of its record among the target's; -1 where it has none."""
@@ -62,18 +65,21 @@ def find_causes(draws: Sequence[Draw], end: float) -> list[Found]:
         end: when to stop, by the clock of the process, which other work on the machine does not move.
     """
     out: list[Found] = []
+    long: Found | None = None
     source, target = draws[0]
     rejected: set[tuple[int, str]] = set()
     while len(out) < _MOST_CAUSES and len(rejected) < _MOST_REJECTED:
-        tolerance = next((t for t in _TOLERANCES if draws[0].wrong_outputs(t)), None)
+        tolerance = next((t for t in TOLERANCES if draws[0].wrong_outputs(t)), None)
         if tolerance is None:
             break
         search = _Search(source, target, tolerance, end, rejected)
         repair = search.whole(draws)
         if repair is not None:
-            record = target.records[repair.at]
-            last = Found(record, repair.other, repair.change, repair.kind, whole=True)
-            return [*out, _entered(last, source)]
+            record = repair.record or target.records[repair.at]
+            last = Found(record, repair.other, repair.change, repair.kind, text=repair.text)
+            if repair.size <= _SHORT:
+                return [*out, _entered(last, source)]
+            long = long or (_entered(last, source) if not out else None)
         found = search.first()
         if found is None:
             break
@@ -92,7 +98,9 @@ def find_causes(draws: Sequence[Draw], end: float) -> list[Found]:
             for ref, array in values.items():
                 draw.target.records[ref.record].arrays[ref.leaf] = array
         draws = draws[: len(again)]
-    return out
+    wrong = all(draws[0].wrong_outputs(tolerance) for tolerance in TOLERANCES)
+    is_all = not wrong and all(cause.change is not None for cause in out)
+    return out if long is None or is_all or (long.change is None and out) else [long]
 
 
 def _entered(found: Found, source: Tape) -> Found:
@@ -112,7 +120,7 @@ def _confirmed(
     pairs = [(ref, goal, how) for ref, a in values.items() if not is_plain(a) for goal, how in goals.find(a)]
     out: list[Values] = []
     for draw in draws:
-        again = replayed(draw, written(at, change), behind(draw.target, [at]), partly=True)
+        again = replayed(draw, written(search.target, at, change), behind(draw.target, [at]), partly=True)
         if again is None or not any(
             ref in again
             and _LIKE[relation(again[ref], draw.source.value(goal), search.tolerance)] >= _LIKE[how]
@@ -192,13 +200,15 @@ class _Search:
 
     def whole(self, draws: Sequence[Draw]) -> Repair | None:
         """Return the likeliest change that makes all outputs right on all draws."""
+        mine: set[int] = set()
         theirs: set[int] = set()
         for self.strict in (True, False):
-            self.mine = self.unmatched(0)
+            mine |= set(self.unmatched(0))
             theirs |= set(self.unmatched(1))
+        self.mine = sorted(mine)
         hints = hints_of(self.source, self._around(self.mine) or range(len(self.source.records)))
         half = time.process_time() + (self.end - time.process_time()) / 2
-        close = max(self.tolerance, _TOLERANCES[-1] if draws[0].wrong_outputs(_APART) else 0)
+        close = max(self.tolerance, TOLERANCES[-1] if draws[0].wrong_outputs(_APART) else 0)
         return Repairing(
             list(draws), close, self.mine, sorted(theirs), self.matches, hints, self._counterpart, half
         ).find()

@@ -15,8 +15,8 @@ MOST_BYTES = 512 * 2**20
 
 MOST_RECORDS = 20_000
 
-_SHORT = 40
-"""Letters of an expression that a message repeats."""
+_SHORT, _LONG = 40, 80
+"""Letters of an operand and of an expression that a message repeats."""
 
 
 class TapeFullError(Exception):
@@ -34,6 +34,7 @@ class Site:
         owner: the class whose method it stands in; empty for a function.
         operands: what stands for each argument without keyword, a method's tensor first.
         span: first line, byte in it, last line and the byte behind; zeros where nobody knows.
+        source: the whole expression as it is written.
     """
 
     file: str
@@ -42,6 +43,7 @@ class Site:
     owner: str = ""
     operands: tuple[str, ...] = ()
     span: tuple[int, int, int, int] = (0, 0, 0, 0)
+    source: str = ""
 
     def operand(self, at: int) -> str:
         """What is written for an argument, where that is short; "x" else."""
@@ -55,6 +57,12 @@ class Site:
             sides = [self.operand(at) for at in range(len(self.operands))]
             return f" {self.text} ".join(sides) if len(sides) == 2 else self.text
         return self.text
+
+    @property
+    def whole(self) -> str:
+        """The whole expression as it is written, where that is short; the call else."""
+        text = self.source.replace("'", '"')
+        return text if text and len(text) <= _LONG else self.expression
 
     @property
     def is_operator(self) -> bool:
@@ -149,11 +157,15 @@ class Tape:
         host: the framework.
         records: the calls.
         outputs: what the net gave: recorded values, None for what no record gave.
+        names: (how many calls were made before, name, value) of values that the user's code names.
+        end: the last return.
     """
 
     host: Host
     records: list[Record] = field(default_factory=list)
     outputs: list[Ref | None] = field(default_factory=list)
+    names: list[tuple[int, str, Ref]] = field(default_factory=list)
+    end: Site | None = None
     _made: dict[int, Ref] = field(default_factory=dict)
     _held: list[Any] = field(default_factory=list)
     _bytes: int = 0
@@ -176,6 +188,12 @@ class Tape:
         """
         known = self.known((args, kwargs))
         self.put(site, kind, function, name, known, result, module)
+
+    def name(self, name: str, value: Any) -> None:
+        """Note the name of a value that a record gave."""
+        ref = self._made.get(id(value))
+        if ref is not None:
+            self.names.append((len(self.records), name, ref))
 
     def known(self, arguments: Any) -> Any:
         """Arguments with a `Ref` for each tensor that a record gave; taken before a call changes them."""
