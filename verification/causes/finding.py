@@ -82,7 +82,8 @@ def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow]) ->
         return bool(same)
     if cause.change is None:
         return any(other.attribute == "order of calls" for other in same)
-    return cause.change.layer and bool(row.target) and not all(other.structure for other in same)
+    of_layer = cause.change.layer or (cause.record is not None and cause.record.kind == "layer")
+    return of_layer and bool(row.target) and not all(other.structure for other in same)
 
 
 def _written(found: Sequence[Found]) -> int:
@@ -184,6 +185,8 @@ def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRo
                 place=_constructed_at(record.function)
                 or (place_of(target, layer) if id(record.function) in paths else place),
             )
+        if record.kind == "layer":
+            path = around = paths.get(id(record.function), path)
         return AttributeRow(
             back.get(around, ""),
             path,
