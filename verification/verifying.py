@@ -311,7 +311,7 @@ def _name_causes(
         ]
         calls = [*nets.calls, *arguments_of_calls(target, rows, [], [])]
         biases = [row for row in nets.biases if row.target not in {row.target for row in layers.rows}]
-        paired.nets = replace(nets, settings=[*rows, *settings], calls=calls, biases=biases)
+        paired.nets = replace(nets, settings=[*settings, *rows], calls=calls, biases=biases)
 
 
 def _with_magnitudes(

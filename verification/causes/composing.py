@@ -62,6 +62,8 @@ class Composing:
     def expression(self, ref: Ref) -> str:
         """A value of the source's as source code; empty where nobody knows how to write it."""
         self.count = 0
+        if self.draw.target.host.name != "mindspore":
+            return ""
         node = self._written(ref)
         return "" if node is None else ast.unparse(node).replace("'", '"')
 

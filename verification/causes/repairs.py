@@ -31,7 +31,8 @@ class Repair:
         other: the source's call that stands for it.
         record: what stands for the target's call where it is none of the recorded ones.
         text: of a call that is missing: how it is written; empty where nobody knows.
-        size: how many calls of the source's are written; many where nobody knows how.
+        size: how many calls of the source's are written.
+        is_short: whether it stands in place of one line; one of several may hide several causes.
     """
 
     at: int
@@ -43,6 +44,7 @@ class Repair:
     record: Record | None = None
     text: str = ""
     size: int = 1
+    is_short: bool = True
 
 
 _COST = {0: 0.0, 1: 1.0, 2: 2.5, 3: 5.0, 4: 6.0, 5: 4.5}
@@ -51,7 +53,6 @@ _COST = {0: 0.0, 1: 1.0, 2: 2.5, 3: 5.0, 4: 6.0, 5: 4.5}
 _STRUCTURE, _TRANSPLANT = 2.0, 3.0
 """Costs of values exchanged, of a call that is missing or too many, and of an expression of the source's."""
 
-_UNKNOWN = 99
 _MOST_TRANSPLANTS = 4
 """Places among which that with the shortest expression of the source's is taken."""
 
@@ -227,9 +228,11 @@ class Repairing:
                 text = composing.expression(Ref(each, 0))
                 if text and text != record.site.source:
                     repair.change, repair.size = _in_place_of(text, record, other), composing.count
+                    before = [self.target.records[t].site for t in self.theirs if t <= at]
+                    repair.is_short = len({(site.file, site.line) for site in before}) == 1
                     found.append(repair)
                 else:
-                    repair.kind, repair.size = "other function", _UNKNOWN
+                    repair.kind, repair.is_short = "other function", False
                     self._untranslated = self._untranslated or repair
                 break
         at_end = self._at_end()

@@ -23,8 +23,6 @@ TOLERANCES = (1e-5, 1e-6, 1e-4)
 
 _MOST_CAUSES = 6
 _MOST_REJECTED = 12
-_SHORT = 4
-"""Calls of an expression that is one cause; a longer one may hide several, which are looked for first."""
 _WRITTEN_OUT = 16
 """Calls behind the first that differs in which its cause may lie, where a function is written out."""
 
@@ -73,11 +71,11 @@ def find_causes(draws: Sequence[Draw], end: float) -> list[Found]:
         if tolerance is None:
             break
         search = _Search(source, target, tolerance, end, rejected)
-        repair = search.whole(draws)
+        repair = search.whole(draws) if long is None else None
         if repair is not None:
             record = repair.record or target.records[repair.at]
             last = Found(record, repair.other, repair.change, repair.kind, text=repair.text)
-            if repair.size <= _SHORT:
+            if repair.is_short:
                 return [*out, _entered(last, source)]
             long = long or (_entered(last, source) if not out else None)
         found = search.first()
