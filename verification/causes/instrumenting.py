@@ -273,7 +273,8 @@ class _Rewriting(ast.NodeTransformer):
         texts = tuple(map(ast.unparse, operands))
         begin, end = (column + self._margin for column in (node.col_offset, node.end_col_offset))
         span = (node.lineno, begin, node.end_lineno, end)
-        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts, span, source or ast.unparse(node)))
+        whole = source or ast.unparse(node)
+        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts, span, whole))
         return ast.Constant(len(self._sites) - 1)
 
     def _hook(self, name: str, node: ast.AST, *args: ast.expr, keywords: Any = ()) -> ast.expr:

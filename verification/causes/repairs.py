@@ -261,7 +261,8 @@ class Repairing:
 def _in_place_of(text: str, record: Record, other: Record) -> Change:
     """An expression in place of another, in words."""
     mine, theirs = other.site.whole, record.site.whole
-    return Change((), {}, None, "call", f"`{mine}`", f"`{theirs}`", f"`{text}` in place of `{theirs}`")
+    write = f"`{text}` in place of `{record.site.source or theirs}`"  # whole, as an edit needs it
+    return Change((), {}, None, "call", f"`{mine}`", f"`{theirs}`", write)
 
 
 def _values_of(other: int) -> Edit:
