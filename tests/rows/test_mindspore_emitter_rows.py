@@ -18,12 +18,12 @@ from torch._higher_order_ops.while_loop import while_loop
 import regraft
 from regraft.backends.mindspore_source import write
 from regraft.backends.mindspore_source.emitters import TABLE
-from regraft.backends.mindspore_source.lowering.write_out_operators import WriteOutOperators
-from regraft.backends.mindspore_source.lowering.written_out import TABLE as FORMULAS
 from regraft.backends.mindspore_source.operators import DOMAIN
 from regraft.backends.onnx_model import to_model
 from regraft.backends.source.emission import Probe
 from regraft.backends.source.emitting import View
+from regraft.backends.source.lowering.write_out_operators import WriteOutOperators
+from regraft.backends.source.lowering.written_out import TABLE as FORMULAS
 from regraft.backends.source.operators import DOMAIN as SOURCE
 from regraft.ir import Builder, Graph, TensorType, parse, validate
 

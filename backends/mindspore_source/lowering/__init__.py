@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...source.lowering import passes_for
+from ...source.lowering.write_out_operators import WriteOutOperators
 from ...write_out_double_convolutions import WriteOutDoubleConvolutions
-from ..dialect import DIALECT
+from ..dialect import DIALECT, can_emit
 from .choose_precise_activations import ChoosePreciseActivations
 from .fold_prelu_slopes import FoldPreluSlopes
 from .indexing.count_indices_from_front import CountIndicesFromFront
@@ -23,7 +24,6 @@ from .products.fold_transposes import FoldTransposes
 from .products.join_dense import JoinDense
 from .restore_leaky_relu import RestoreLeakyRelu
 from .write_out_attention import WriteOutAttention
-from .write_out_operators import WriteOutOperators
 
 LOWERING = passes_for(
     DIALECT,
@@ -33,7 +33,7 @@ LOWERING = passes_for(
         RestoreLeakyRelu(),
         WriteOutAttention(),
         WriteOutDoubleConvolutions(),
-        WriteOutOperators(),  # whose expansions are met like all others
+        WriteOutOperators(can_emit),  # whose expansions are met like all others
         CountIndicesFromFront(),
         LowerGatherNd(),
         LowerResize(),

@@ -1,4 +1,4 @@
-"""write-out-operators: operators that MindSpore has no function for are written in others."""
+"""write-out-operators: operators that a framework has no function for are written in others."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import ClassVar
 from ....ir import Builder, Graph, Operator, Value, merge_types
 from ....passes.base import Change, Pass
 from ....passes.places import Places
-from ..dialect import can_emit
+from ...legalise import CanEmit
 from .written_out import TABLE
 
 
 @dataclass(frozen=True)
 class WriteOutOperators(Pass):
-    """Write operators of ONNX that MindSpore has no function for in others.
+    """Write operators of ONNX that a framework has no function for in others.
 
     What it does:
         Replaces each operator, or form of one, that no emitter takes and that `written_out` has a formula
@@ -22,10 +22,10 @@ class WriteOutOperators(Pass):
         ones, selections by comparisons and gathers, transforms by those on two parts.
 
     Why:
-        MindSpore has a function for most of ONNX, but not for every operator, attribute and element type.
+        A framework has a function for most of ONNX, but not for every operator, attribute and element type.
 
     Leaves alone:
-        What MindSpore has a function for, and forms that no formula covers.
+        What the framework has a function for, and forms that no formula covers.
 
     Refuses:
         Nothing.
@@ -38,15 +38,17 @@ class WriteOutOperators(Pass):
         ...   %y = Hardmax(%x) {axis=1} : f32[N,4]
         ...   return "y" = %y
         ... }''')
-        >>> for change in WriteOutOperators().run(graph):
+        >>> for change in WriteOutOperators(lambda graph, node: node.op_type != "Hardmax").run(graph):
         ...     print(change)
         MS131 is written in other operators - at `Hardmax`
     """
 
     name: ClassVar[str] = "write-out-operators"
     codes: ClassVar[dict[str, str]] = {
-        "MS131": "an operator that MindSpore has no function for is written in others"
+        "MS131": "an operator that the framework has no function for is written in others"
     }
+
+    can_emit: CanEmit
 
     def run(self, graph: Graph) -> list[Change]:
         """Replace; see the class."""
@@ -55,7 +57,7 @@ class WriteOutOperators(Pass):
         waiting = [node.key for node in graph.operators()]
         while waiting:
             node = graph.operator(waiting.pop())
-            if node.qualified_name not in TABLE or can_emit(graph, node):
+            if node.qualified_name not in TABLE or self.can_emit(graph, node):
                 continue
             place, before = places.of(graph, node.key), {n.key for n in graph.operators()}
             if _write_out(graph, node):

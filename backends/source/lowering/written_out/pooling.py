@@ -1,4 +1,4 @@
-"""Pooling that MindSpore's kernels do not have: sums over windows are convolutions with ones."""
+"""Pooling that a framework's kernels may not have: sums over windows are convolutions with ones."""
 
 from __future__ import annotations
 

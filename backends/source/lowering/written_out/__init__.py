@@ -1,4 +1,4 @@
-"""How operators that MindSpore has no function for are written in others; merged by name."""
+"""How operators that a framework has no function for are written in others; merged by name."""
 
 from __future__ import annotations
 

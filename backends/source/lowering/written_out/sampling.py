@@ -79,7 +79,7 @@ def deformable_convolution(b: Builder, node: Operator, operands: Operands) -> li
     )
     at = offset.op("Reshape", whole(x, -1, taps, 2, *out)) + constant(x, still)
     share = at * 2 / constant(x, np.array(size).reshape(2, 1, 1) - 1) - 1
-    # ops.grid_sample takes (column, row): every group's channels are an image
+    # GridSample takes (column, row): every group's channels are an image
     grid = share.op("Gather", whole(x, 1, 0), axis=2).op("Transpose", perm=[0, 1, 3, 4, 2])
     grid = grid.op("Reshape", whole(x, -1, taps, out[0] * out[1], 2))
     images = x.op("Reshape", whole(x, -1, channels // groups, *size))
