@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from ...formats.ckpt import write_ckpt
-from ...formats.elements import Entry
-from ...formats.files import staged
-from ...formats.renames import added_rows, dropped_rows, fixed_shapes, rename_rows, write_renames
-from ...formats.safetensors_file import write_shards
-from ...formats.shard_index import INDEX, Shard, earlier_files, file_names, parse_size, split
-from ...ir import BackendError, Graph, Parameter, TensorData, UsageError, numpy_dtype
+from ...formats.shard_index import earlier_files, parse_size
+from ...ir import BackendError, Graph, UsageError
 from ...passes.base import Pass
 from ..legalise import Legalise
 from ..lowering import lower
-from ..source.places import Program
 from ..source.program import make_program
 from ..source.recorded_tests import Recording
 from ..source.recorded_tests import write_tests as write_tests_of
+from ..source.writing import write_source
 from .dialect import DIALECT
 from .lowering import LOWERING
 from .lowering.write_out_attention import WriteOutAttention
@@ -90,51 +83,23 @@ def write(
         BackendError: when the graph cannot be expressed, or the checkpoint would be too large for its format.
         UsageError: when a file exists already, or shards of a ``.ckpt`` are asked for.
     """
-    folder = Path(folder)
     limit = None if max_shard_size is None else parse_size(max_shard_size)
     if limit is not None and checkpoint_format == "ckpt":
         raise UsageError("E001", "expected `safetensors` as the format of shards, got `ckpt`")
     legal = lower(graph, choose_passes(partial=partial, attention_layers=attention_layers))
     checkpoint_format = "safetensors" if limit is not None else _choose_format(legal, checkpoint_format)
-    entries: list[Entry] = []
-    shards: list[Shard] = []
-
-    def name_checkpoint(program: Program) -> str:
-        entries.extend(_entries(legal, program))
-        sizes = {name: data.nbytes for name, data, _ in entries}
-        shards.extend(split(sizes, limit or sum(sizes.values()), ("model", f".{checkpoint_format}")))
-        return INDEX if len(shards) > 1 else shards[0].file
-
-    program = make_program(legal, DIALECT, name_checkpoint, explicit=explicit_initializers)
-    names = ["model.py", *file_names(shards), "renames.json"]
-    with staged(folder, names, force=force, obsolete=earlier_files(folder)) as stage:
-        (stage / names[0]).write_text(program.text, encoding="utf-8")
-        if checkpoint_format == "ckpt":
-            write_ckpt(stage / shards[0].file, entries)
-        else:
-            write_shards(stage, entries, shards)
-        targets = {p.key: _target(p, legal, program) for p in graph.parameters()}
-        write_renames(
-            stage / names[-1],
-            [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(_added_tensors(program))],
-            source=graph.origin.framework,
-            target="mindspore",
-            modules=program.renamed_modules,
-            packed=graph.origin.packed,
-            inputs=fixed_shapes(graph),
-        )
-    return [folder / name for name in names]
-
-
-def _target(parameter: Parameter, legal: Graph, program: Program) -> tuple[str, str, tuple[int, ...]]:
-    """Return the name of a parameter in the net, what happens to its values, and their shape there."""
-    place = program.targets.get(parameter.key)
-    if place is None:
-        return "", "", ()
-    transform = place.transform
-    if legal.parameter(parameter.key).data is not parameter.data:  # a dense layer's, of a matrix product
-        transform = "transpose:1,0" if len(place.shape) == 2 else "reshape"
-    return place.name, transform, place.shape
+    return write_source(
+        graph,
+        legal,
+        Path(folder),
+        DIALECT,
+        to="mindspore",
+        suffix=f".{checkpoint_format}",
+        limit=limit,
+        force=force,
+        explicit=explicit_initializers,
+        write_one=write_ckpt if checkpoint_format == "ckpt" else None,
+    )
 
 
 def _choose_format(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointFormat:
@@ -182,18 +147,3 @@ def choose_passes(*, partial: bool = False, attention_layers: bool = False) -> l
             case _:
                 passes.append(each)
     return passes
-
-
-def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
-    """Yield every tensor of the checkpoint; tied ones once."""
-    for key, target in program.targets.items():
-        yield target.name, graph.parameter(key).data, target.shape
-    for name, data in _added_tensors(program):
-        yield name, data, data.shape
-
-
-def _added_tensors(program: Program) -> Iterator[tuple[str, TensorData]]:
-    """Yield every tensor of the checkpoint that is not a parameter of the graph."""
-    yield from program.constants
-    for name, fill, size, dtype in program.extra:
-        yield name, TensorData.of(np.full(size, fill, numpy_dtype(dtype)))
