@@ -54,6 +54,8 @@ def reshape(view: View) -> Expression:
     _require_no_input(view, 1)
     target = view.constant(1)
     if target is None:
+        if view.host(1) != "tuple":
+            raise Refused  # the emitter for shapes that a run computes makes numbers of a tensor
         return method(view.atom(), "reshape", view.use(1))
     sizes = [int(d) for d in target.reshape(-1)]
     zeros = [] if view.operator.int("allowzero") else [i for i, d in enumerate(sizes) if d == 0]
@@ -183,7 +185,7 @@ def squeeze(view: View) -> Expression:
 def expand(view: View) -> Expression:
     """Emit ops.broadcast_to with -1 for axes that stay; ops.full for one number."""
     if view.constant(1) is None and not view.host(1):
-        raise Refused  # kernels read a shape that is a tensor before it is computed
+        raise Refused  # the emitter for shapes that a run computes makes numbers of a tensor
     target, fill, to = view.constant(1), view.constant(0), view.output_type()
     if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None:
         size: object = view.use(1) if target is None else tuple(int(d) for d in target.reshape(-1))

@@ -2,6 +2,9 @@
 
 Measured in MindSpore 2.10 on CPU: all run in PyNative and in graph mode, and have gradients. In graph mode
 there is none behind `Tensor.tolist`, and `ops.gather` has none along an axis that only a run gives.
+In PyNative mode `Tensor.reshape` and `ops.broadcast_to` read a shape that is a tensor before it is computed:
+sizes are what is in memory, and repeated calls end the process. `ops.tile`, `ops.arange`, `ops.full`,
+`ops.topk`, `ops.one_hot`, `ops.linspace` and subscripts wait for theirs, and `int` of an element does.
 """
 
 from __future__ import annotations
