@@ -303,9 +303,9 @@ def rewrite_file(
             files = write(emitted, inner, target, **options)
         scripts = None
         if recipe is not None:
-            from ..verification.recipes.emitting import write_script  # MindSpore's emitters, which few need
+            from ..verification.recipes.emitting import write_script  # a target's emitters, which few need
 
-            script = write_script(graph, inner, recipe)
+            script = write_script(graph, inner, recipe, target)
             files.append(script)
             scripts = Recipes(recipe, f"{script}:recipe")
         with phase("verify"):

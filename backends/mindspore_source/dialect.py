@@ -94,7 +94,6 @@ DIALECT = Dialect(
     sequential=NnClass("SequentialCell", "sequential"),
     module_list=NnClass("CellList", "list"),
     emitters=TABLE,
-    element_type=ms_dtype,
     constant=constant,
     stored_constant=stored_constant,
     parameter=own_parameter,

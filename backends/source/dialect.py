@@ -58,7 +58,6 @@ class Dialect:
         computed: how operators are written whose settings a run computes; asked where `emitters` refuse.
         helpers: functions and classes of an emitted file's own, each behind those that it uses.
         names: the names that nothing in a file may take.
-        element_type: returns an element type, by NumPy's name, as source.
         constant: returns a constant as source; None where it is too long for that.
         stored_constant: returns how a class holds a constant whose values are the checkpoint's, by its name.
         parameter: returns how a class holds a parameter, by its name.
@@ -80,7 +79,6 @@ class Dialect:
     sequential: NnClass
     module_list: NnClass
     emitters: EmitterTable
-    element_type: Callable[[str], Part]
     constant: Callable[[np.ndarray, str], Part | None]
     stored_constant: Callable[[TensorData, str], Part]
     parameter: Callable[[Parameter, str], Part]

@@ -65,7 +65,6 @@ NULL = Dialect(
     sequential=NnClass("Sequential", "sequential"),
     module_list=NnClass("ModuleList", "list"),
     emitters=EMITTERS,
-    element_type=lambda dtype: f"null.{dtype}",
     constant=lambda array, _: Call("null.array", (Argument("", Literal(array.tolist())),)),
     stored_constant=lambda data, _: Call("null.zeros", (Argument("", Literal(tuple(data.shape))),)),
     parameter=lambda parameter, _: Call("null.zeros", (Argument("", Literal(tuple(parameter.data.shape))),)),

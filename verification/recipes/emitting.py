@@ -1,4 +1,4 @@
-"""Writes train.py beside an emitted MindSpore net, from the training script of its source."""
+"""Writes train.py beside an emitted net, from the training script of its source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from ...backends.mindspore_source.training.script import SCRIPT, training_source
+from ...backends import find_target
 from ...frontends.training_script import RecipeFunction, function_of
 from ...ir import Graph, ModelError
 from ..inputs import bindings, make_inputs
@@ -17,13 +17,14 @@ from .comparing import RATES, told
 from .trajectories import Learner
 
 
-def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction) -> Path:
+def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction, to: str) -> Path:
     """Write ``train.py`` into an emitted folder, and return its path.
 
     Args:
         graph: the source's graph, before any pass.
         folder: with ``model.py``, its checkpoint and ``renames.json``.
         recipe: the source's training script; it is run.
+        to: name of the target that the folder was written for.
 
     Raises:
         UsageError: when the source cannot be trained.
@@ -32,6 +33,7 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction) -> Pa
     """
     import sys
 
+    script = find_target(to).load("training.script")
     refuse_training(graph, folder, own=False)
     function, reference = function_of(recipe)
     runner = own_runner(graph)
@@ -66,12 +68,12 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction) -> Pa
                 )
             rules[pair.target] = held[0]
         trainable = [name for name, p in parameters.items() if p.requires_grad]
-        text = training_source(
+        text = script.training_source(
             replace(reading.recipe, rules=rules), trainable, net_inputs(net), Path(reference).name
         )
     finally:
         runner.close()
         sys.modules.pop(module, None)
-    path = folder / SCRIPT
+    path = folder / script.SCRIPT
     path.write_text(text, encoding="utf-8")
     return path
