@@ -72,6 +72,7 @@ ARITHMETIC: tuple[Difference, ...] = (
             "3x4",
             "3x4",
         ),
+        said="ops.remainder",
     ),
     Difference(
         "torch.remainder(x, y)",
@@ -107,6 +108,7 @@ ARITHMETIC: tuple[Difference, ...] = (
             "3x4",
             "3x4",
         ),
+        said="ops.fmod",
     ),
     Difference(
         "torch.fmod(x, y)",
@@ -130,6 +132,7 @@ ARITHMETIC: tuple[Difference, ...] = (
             "3x4",
             "3x4",
         ),
+        said="ops.subtract",
     ),
     Difference(
         "torch.add(x, y, alpha=2)",
@@ -141,6 +144,7 @@ ARITHMETIC: tuple[Difference, ...] = (
             "3x4",
             "3x4",
         ),
+        said="x + 2 * y",
     ),
     Difference(
         "torch.addcmul(x, y, y, value=0.5)",
@@ -195,6 +199,7 @@ ARITHMETIC: tuple[Difference, ...] = (
             "3x4",
             "3x4",
         ),
+        said="operands 2 and 3 exchanged",
     ),
     Difference(
         "torch.nansum(x * m)",
@@ -204,6 +209,7 @@ ARITHMETIC: tuple[Difference, ...] = (
         "leaves NaN out",
         ("3x4",),
         given="m = [[nan, 1.0, 1.0, 1.0]]",
+        said="ops.nansum",
     ),
     Difference(
         "x * torch.isclose(x * m, x * m, equal_nan=True)",

@@ -36,6 +36,7 @@ ARRAYS: tuple[Difference, ...] = (
         "drops every axis of size 1",
         "axis 0 alone",
         ("1x3x1",),
+        said="axis=0",
     ),
     Difference(
         "x.transpose(1, 2)",
@@ -43,6 +44,7 @@ ARRAYS: tuple[Difference, ...] = (
         "x.swapaxes(1, 2)",
         "puts all axes in that order",
         "swaps two",
+        said="transpose(0, 2, 1)",
     ),
     Difference(
         "x.transpose(0, 2)",
@@ -52,7 +54,7 @@ ARRAYS: tuple[Difference, ...] = (
         "swaps two",
         said="transpose(2, 1, 0)",
     ),
-    Difference("x.mT", "x.T", "x.mT", "turns all axes round", "swaps the last two"),
+    Difference("x.mT", "x.T", "x.mT", "turns all axes round", "swaps the last two", said="x.mT"),
     Difference(
         "x.mean((2, 3))",
         "x.mean((1, 2))",
@@ -123,6 +125,7 @@ ARRAYS: tuple[Difference, ...] = (
             "3x4",
             "3x4",
         ),
+        said="ops.column_stack",
     ),
     Difference(
         "torch.chunk(x, 2, 1)[1]",
@@ -140,6 +143,7 @@ ARRAYS: tuple[Difference, ...] = (
         "makes 2 pieces",
         "pieces of size 2",
         ("6x4",),
+        said="ops.split",
     ),
     Difference(
         "torch.split(x, 2)[0]",
@@ -148,6 +152,7 @@ ARRAYS: tuple[Difference, ...] = (
         "makes 2 pieces",
         "pieces of size 2",
         ("6x4",),
+        said="ops.split",
     ),
     Difference(
         "torch.split(x, [1, 5])[1]",
@@ -156,6 +161,7 @@ ARRAYS: tuple[Difference, ...] = (
         "takes numbers for places",
         "for sizes",
         ("6x4",),
+        said="ops.split",
     ),
     Difference(
         "torch.tensor_split(x, (2, 4))[1]",
@@ -164,6 +170,7 @@ ARRAYS: tuple[Difference, ...] = (
         "takes numbers for sizes",
         "for places",
         ("6x4",),
+        said="ops.tensor_split",
     ),
     Difference(
         "torch.chunk(x, 3)[1]",
@@ -172,6 +179,7 @@ ARRAYS: tuple[Difference, ...] = (
         "makes pieces as equal as can be",
         "the last one smaller",
         ("7x2",),
+        said="ops.chunk",
     ),
     Difference(
         "torch.chunk(x, 3)[0]",
@@ -180,6 +188,7 @@ ARRAYS: tuple[Difference, ...] = (
         "makes pieces of size 3",
         "3 pieces",
         ("6x2",),
+        said="ops.chunk",
     ),
     Difference(
         "torch.roll(x, 1)",
@@ -188,7 +197,7 @@ ARRAYS: tuple[Difference, ...] = (
         "uses axis 0",
         "all elements as one row",
         ("3x4",),
-        said="axis=None",
+        said="mnp.roll(x, 1)",
     ),
     Difference(
         "torch.roll(x, 1, 1)",
@@ -206,6 +215,7 @@ ARRAYS: tuple[Difference, ...] = (
         "repeats each row",
         "all rows, again and again",
         ("3x4",),
+        said="ops.tile",
     ),
     Difference(
         "x.repeat(2, 1)",
@@ -214,6 +224,7 @@ ARRAYS: tuple[Difference, ...] = (
         "repeats each row",
         "all rows, again and again",
         ("3x4",),
+        said="ops.tile",
     ),
     Difference(
         "torch.repeat_interleave(x, 2, 0)",
@@ -250,6 +261,7 @@ ARRAYS: tuple[Difference, ...] = (
         "single elements",
         ("3x3",),
         given="i = [[0, 2, 1], [1, 1, 0]]",
+        said="ops.gather_elements",
     ),
     Difference(
         "torch.gather(x, 0, i)",
@@ -259,6 +271,7 @@ ARRAYS: tuple[Difference, ...] = (
         "for places along one axis",
         ("3x3",),
         given="i = [[0, 2], [1, 1]]",
+        said="ops.gather_elements",
     ),
     Difference(
         "torch.gather(x, 1, i)",
@@ -278,6 +291,7 @@ ARRAYS: tuple[Difference, ...] = (
         "all elements as one row",
         ("3x3",),
         given="i = [[0, 2, 1], [1, 1, 0]]",
+        said="x.take(i)",
     ),
     Difference(
         "torch.scatter(x, 1, i, y)",
@@ -303,6 +317,7 @@ ARRAYS: tuple[Difference, ...] = (
             "2x3",
         ),
         given="i = [[0, 2, 1], [1, 0, 0]]",
+        said='ops.tensor_scatter_elements(x, i, y, 0, reduction="add")',
     ),
     Difference(
         "torch.index_put(x, (i,), y)",
@@ -315,6 +330,7 @@ ARRAYS: tuple[Difference, ...] = (
             "2x4",
         ),
         given="i = [0, 2]",
+        said="ops.tensor_scatter_update",
     ),
     Difference(
         "F.one_hot(i, 4) * x",
@@ -324,6 +340,7 @@ ARRAYS: tuple[Difference, ...] = (
         "has 1",
         ("3x4",),
         given="i = [0, 2, 1]",
+        said="ops.one_hot(i, 4)",
     ),
     Difference(
         'torch.meshgrid(x[0], x[1, :2], indexing="ij")[0]',
@@ -334,6 +351,7 @@ ARRAYS: tuple[Difference, ...] = (
         ("3x4",),
         left_out="indexing",
         code="PT114",
+        said='ops.meshgrid(x[0], x[1, :2], indexing="ij")',
     ),
     Difference(
         "torch.meshgrid(x[0], x[1, :2])[0]",
@@ -342,6 +360,7 @@ ARRAYS: tuple[Difference, ...] = (
         'is indexed "xy"',
         '"ij"',
         ("3x4",),
+        said="ops.meshgrid",
     ),
     Difference(
         "torch.tril(x, -1)",
@@ -359,6 +378,7 @@ ARRAYS: tuple[Difference, ...] = (
         "makes a tensor of 4 axes",
         "takes the diagonal",
         ("3x3",),
+        said="ops.diagonal",
     ),
     Difference(
         "torch.diag(x, 1)",
@@ -379,7 +399,7 @@ ARRAYS: tuple[Difference, ...] = (
             "3x3",
             "3x3",
         ),
-        said="axes=1",
+        said="ops.tensor_dot(x[0], y[0], 1)",
     ),
     Difference(
         "torch.tensordot(x, y)",
@@ -424,6 +444,7 @@ ARRAYS: tuple[Difference, ...] = (
         "has the singular values first",
         "has them alone",
         ("3x3",),
+        said="ops.svd(x)[0]",
     ),
     Difference(
         "torch.linalg.cholesky(x @ x.T + 3 * torch.eye(3), upper=True)",

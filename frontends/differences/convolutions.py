@@ -186,6 +186,7 @@ CONVOLUTIONS: tuple[Difference, ...] = (
         "appends zeros for output_padding",
         "crops less at the end",
         ("1x4x4x4",),
+        said='pad_mode="pad", padding=(1, 0, 1, 0), output_padding=0',
     ),
     Difference(
         "nn.ConvTranspose2d(4, 5, 3, 2, padding=1, output_padding=1, bias=False)",
@@ -194,6 +195,7 @@ CONVOLUTIONS: tuple[Difference, ...] = (
         "crops at the end",
         "at the beginning",
         ("1x4x4x4",),
+        said='pad_mode="pad", padding=(1, 0, 1, 0)',
     ),
     Difference(
         "F.conv2d(x, y, stride=2, padding=1)",
@@ -205,6 +207,7 @@ CONVOLUTIONS: tuple[Difference, ...] = (
             "1x4x8x8",
             "5x4x3x3",
         ),
+        said='ops.conv2d(x, y, stride=2, pad_mode="pad", padding=1)',
     ),
     Difference(
         "F.conv1d(x, y, stride=2, padding=1)",
@@ -216,6 +219,7 @@ CONVOLUTIONS: tuple[Difference, ...] = (
             "2x4x8",
             "5x4x3",
         ),
+        said='ops.conv1d(x, y, stride=2, pad_mode="pad", padding=1)',
     ),
     Difference(
         "nn.MaxPool1d(2)",

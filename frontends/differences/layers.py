@@ -221,6 +221,7 @@ LAYERS: tuple[Difference, ...] = (
         "repeats the edge",
         "leaves the edge out",
         ("1x4x8x8",),
+        said="nn.ReflectionPad2d",
     ),
     Difference(
         "nn.Flatten(0)", "nn.Flatten()", "nn.Flatten(0)", "begins at axis 1", "at axis 0", said="start_dim=0"
@@ -231,6 +232,7 @@ LAYERS: tuple[Difference, ...] = (
         "nn.LSTM(4, 6, batch_first=True)(x)[0]",
         "takes axis 0 for time",
         "axis 1",
+        said="batch_first=True",
     ),
     Difference(
         "nn.GRU(4, 6, batch_first=True)(x)[0]",
@@ -238,6 +240,7 @@ LAYERS: tuple[Difference, ...] = (
         "nn.GRU(4, 6, batch_first=True)(x)[0]",
         "takes axis 0 for time",
         "axis 1",
+        said="batch_first=True",
     ),
     Difference(
         'nn.RNN(4, 6, nonlinearity="relu")(x)[0]',
@@ -273,6 +276,7 @@ LAYERS: tuple[Difference, ...] = (
         "leaves out what the mask marks",
         "keeps what the mask marks",
         given="m = [[True, True, False], [False, True, True], [True, False, False]]",
+        said="`~m` in place of `m`",
     ),
     Difference(
         "F.scaled_dot_product_attention(x, x, x, m)",
@@ -283,12 +287,23 @@ LAYERS: tuple[Difference, ...] = (
         given="m = [[True], [False], [True]]; n = [[False], [True], [False]]",
     ),
     Difference(
+        "F.softmax(x - m, -1)",
+        "ops.softmax(x - m, -1)",
+        "ops.masked_fill(ops.softmax(ops.clamp(x - m, -1e9), -1), ops.amax(x - m, -1, True) == -inf, nan)",
+        "gives zeros for every row where one is -inf from end to end",
+        "NaN for that row",
+        ("3x4",),
+        given="m = [[inf], [0.0], [0.0]]",
+        said="ops.masked_fill",
+    ),
+    Difference(
         "F.softmax(x.masked_fill(m, -inf), -1)",
         "ops.softmax(ops.masked_fill(x, m, -1e9), -1)",
         "ops.masked_fill(ops.softmax(ops.masked_fill(x, m, -1e9), -1), m.all(-1, keep_dims=True), nan)",
         "gives the mean for a row masked from end to end",
         "NaN for it",
         given="m = [[True, True, True, True], [False, False, False, True], [True, False, False, False]]",
+        said="value=-inf",
     ),
     Difference(
         "F.softmax(x.masked_fill(m, -1e9), -1)",
@@ -297,5 +312,6 @@ LAYERS: tuple[Difference, ...] = (
         "keeps the values of a row masked from end to end",
         "forgets them",
         given="m = [[True, True, True, True], [False, False, False, True], [True, False, False, False]]",
+        said="-1000000000.0 in place of -10000.0",
     ),
 )

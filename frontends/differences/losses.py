@@ -65,6 +65,7 @@ LOSSES: tuple[Difference, ...] = (
         "label 2",
         ("3x5",),
         given="i = [0, 2, 4]",
+        said="ops.cross_entropy",
     ),
     Difference(
         "F.cross_entropy(x, i, label_smoothing=0.1)",
@@ -84,6 +85,7 @@ LOSSES: tuple[Difference, ...] = (
         "by weight",
         ("3x5",),
         given="i = [0, 2, 4]",
+        said="ops.cross_entropy(x, i, weight=ms.Tensor([0.2, 1.0, 0.5, 2.0, 0.7]))",
     ),
     Difference(
         'F.cross_entropy(x, i, reduction="none")',
@@ -155,7 +157,7 @@ LOSSES: tuple[Difference, ...] = (
             "3x5",
             "3x5",
         ),
-        said="`ops.huber_loss` * 2.0",
+        said="ops.smooth_l1_loss",
     ),
     Difference(
         "F.huber_loss(x, y, delta=0.5)",
@@ -191,6 +193,7 @@ LOSSES: tuple[Difference, ...] = (
             "3x5",
             "3x5",
         ),
+        said="ops.kl_div(x, ops.exp(ops.log_softmax(y, 1)))",
     ),
     Difference(
         'F.kl_div(x, y.softmax(1), reduction="batchmean")',
@@ -227,6 +230,7 @@ LOSSES: tuple[Difference, ...] = (
             "3x5",
         ),
         given="w = [0.2, 1.0, 0.5, 2.0, 0.7]",
+        said="ops.binary_cross_entropy_with_logits(x, y.sigmoid(), pos_weight=w)",
     ),
     Difference(
         "F.binary_cross_entropy_with_logits(x, y.sigmoid())",
@@ -262,6 +266,7 @@ LOSSES: tuple[Difference, ...] = (
             "3x5",
             "3x5",
         ),
+        said="ops.binary_cross_entropy_with_logits",
     ),
     Difference(
         'nn.MSELoss(reduction="sum")(x, y)',
@@ -285,6 +290,7 @@ LOSSES: tuple[Difference, ...] = (
             "3x5",
             "3x5",
         ),
+        said="nn.MSELoss",
     ),
     Difference(
         'F.l1_loss(x, y, reduction="none")',
@@ -368,6 +374,7 @@ LOSSES: tuple[Difference, ...] = (
             "3x5",
             "3x5",
         ),
+        said="full=True",
     ),
     Difference(
         "nn.GaussianNLLLoss(full=True)(x, y, z.exp())",

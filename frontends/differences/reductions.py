@@ -92,6 +92,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "is the norm of a matrix",
         "of all elements",
         ("3x4",),
+        said="ops.norm(x.reshape(-1), 1)",
     ),
     Difference(
         "torch.norm(x, 2)",
@@ -100,6 +101,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "is the norm of a matrix",
         "of all elements",
         ("3x4",),
+        said="ops.norm(x.reshape(-1), 2)",
     ),
     Difference(
         "torch.norm(x, inf)",
@@ -108,6 +110,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "is the norm of a matrix",
         "of all elements",
         ("3x4",),
+        said='ops.norm(x.reshape(-1), float("inf"))',
     ),
     Difference(
         "torch.norm(x, -inf)",
@@ -116,6 +119,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "is the norm of a matrix",
         "of all elements",
         ("3x4",),
+        said='ops.norm(x.reshape(-1), float("-inf"))',
     ),
     Difference(
         "torch.norm(x, 1, (0, 1))",
@@ -124,6 +128,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "is the norm of a matrix",
         "of all elements",
         ("3x4",),
+        said="ops.norm(x.reshape(-1), 1)",
     ),
     Difference(
         "x.norm(1)",
@@ -132,6 +137,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "is the norm of a matrix",
         "of all elements",
         ("3x4",),
+        said="ops.norm",
     ),
     Difference(
         "torch.linalg.vector_norm(x, 1)",
@@ -140,6 +146,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "is the norm of a matrix",
         "of all elements",
         ("3x4",),
+        said="ops.vector_norm",
     ),
     Difference(
         "torch.linalg.vector_norm(x, 2, 1)",
@@ -218,6 +225,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "ops.topk(x, 2, largest=False)[0]",
         "gives the largest",
         "the smallest",
+        said="ops.topk",
     ),
     Difference(
         "torch.sort(x, 1)[0]",
@@ -244,6 +252,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         left_out="axis",
         code="PT114",
         advice="the input flattened",
+        said="ops.median(x.reshape(-1), axis=0)[0]",
     ),
     Difference(
         "x.median()",
@@ -251,6 +260,7 @@ REDUCTIONS: tuple[Difference, ...] = (
         "x.reshape(-1).median(0)[0]",
         "is that of the last axis, with its index",
         "of all elements",
+        said="ops.median",
     ),
     Difference(
         "torch.aminmax(x)[0]",

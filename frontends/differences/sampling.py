@@ -21,7 +21,7 @@ SAMPLING: tuple[Difference, ...] = (
         "aligns corners",
         "aligns none",
         ("1x4x8x8",),
-        said="align_corners=False",
+        said='ops.interpolate(x, size=(5, 5), mode="bilinear")',
     ),
     Difference(
         'F.interpolate(x, size=(5, 5), mode="bilinear")',
@@ -83,7 +83,7 @@ SAMPLING: tuple[Difference, ...] = (
         "places pixels at their corners",
         "at their centres",
         ("1x4x8x8",),
-        said="half_pixel_centers=True",
+        said="ops.interpolate",
     ),
     Difference(
         "F.interpolate(x, size=(13, 13))",
@@ -92,7 +92,7 @@ SAMPLING: tuple[Difference, ...] = (
         "aligns corners",
         "aligns none",
         ("1x4x8x8",),
-        said="align_corners=False",
+        said="ops.interpolate",
     ),
     Difference(
         "F.grid_sample(x, y, align_corners=True)",
@@ -181,7 +181,7 @@ SAMPLING: tuple[Difference, ...] = (
         "nn.Pad(((0, 0), (0, 0), (1, 1)))(x)",
         "has the axes in order",
         "the last axis first",
-        said="ops.pad",
+        said="nn.Pad(((0, 0), (0, 0), (1, 1)))",
     ),
     Difference(
         'F.pad(x, (1, 1), "reflect")',
@@ -189,6 +189,7 @@ SAMPLING: tuple[Difference, ...] = (
         'ops.MirrorPad("REFLECT")(x, ms.Tensor([[0, 0], [0, 0], [1, 1]]))',
         "repeats the edge",
         "leaves the edge out",
+        said="ops.pad",
     ),
     Difference(
         "x * torch.hann_window(8)",
@@ -197,6 +198,7 @@ SAMPLING: tuple[Difference, ...] = (
         "ends at 0",
         "has one period",
         ("2x8",),
+        said="ops.hann_window",
     ),
     Difference(
         "x * torch.hamming_window(8)",
@@ -205,6 +207,7 @@ SAMPLING: tuple[Difference, ...] = (
         "ends as it begins",
         "has one period",
         ("2x8",),
+        said="ops.hamming_window",
     ),
     Difference(
         "x[:, None] * torch.range(0, 4)",
@@ -213,6 +216,6 @@ SAMPLING: tuple[Difference, ...] = (
         "leaves its end out",
         "has its end",
         ("3",),
-        said="end=5",
+        said="ops.arange(0.0, 5.0)",
     ),
 )

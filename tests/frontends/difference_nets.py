@@ -17,7 +17,7 @@ HEADS = {
     ),
     "mindspore": (
         "from math import inf, nan\n\nimport mindspore as ms\nimport mindspore.numpy as mnp\n"
-        "from mindspore import nn, ops\n"
+        "from mindspore import mint, nn, ops\n"
     ),
 }
 BASES = {"torch": ("nn.Module", "forward"), "mindspore": ("nn.Cell", "construct")}
@@ -28,12 +28,12 @@ class Net(NamedTuple):
 
     Attributes:
         path: the file.
-        lines: of each row, the line of its call.
+        lines: of each row, the lines where it can be mended: those of its layer and of its call.
         size: how many numbers the net takes.
     """
 
     path: Path
-    lines: list[int]
+    lines: list[tuple[int, ...]]
     size: int
 
     @property
@@ -89,7 +89,7 @@ def write_net(path: Path, rows: Sequence[Difference], side: str) -> Net:
     base, method = BASES[framework]
     tensor = "torch.tensor" if framework == "torch" else "ms.Tensor"
     lines = HEADS[framework].splitlines()
-    places: list[int] = []
+    places: list[tuple[int, ...]] = []
     parts: list[str] = []
     at = 0
     for number, row in enumerate(rows):
@@ -106,12 +106,11 @@ def write_net(path: Path, rows: Sequence[Difference], side: str) -> Net:
         lines += [f"        self.{name} = {tensor}({value})" for name, value in given]
         if call.layer:
             lines.append(f"        self.layer = {call.layer}")
-            places.append(len(lines))
+        made = len(lines)
         lines += ["", f"    def {method}(self, {', '.join(names)}):"]
         lines += [f"        {name} = self.{name}" for name, _ in given]
         lines.append(f"        return {call.run}")
-        if not call.layer:
-            places.append(len(lines))
+        places.append((made, len(lines)) if call.layer else (len(lines),))
         taken = []
         for shape in shapes_of(row):
             size = math.prod(shape)

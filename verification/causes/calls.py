@@ -74,27 +74,29 @@ Names = list[tuple[str, Any]]
 def _signatures(record: Record, host: Host) -> list[Names]:
     """The argument lists that a function may have."""
     if record.kind == "method":
-        return _torch_schemas(record.name) if host.name == "torch" else _mindspore_methods(record.name)
+        return _torch_schemas(record) if host.name == "torch" else _mindspore_methods(record.name)
     try:
         parameters = inspect.signature(record.function).parameters.values()
     except (TypeError, ValueError):
-        return _torch_schemas(record.name) if host.name == "torch" else _mindspore_methods(record.name)
+        return _torch_schemas(record) if host.name == "torch" else _mindspore_methods(record.name)
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-        return _torch_schemas(record.name) if host.name == "torch" else _mindspore_methods(record.name)
+        return _torch_schemas(record) if host.name == "torch" else _mindspore_methods(record.name)
     return [[(p.name, p.default) for p in parameters]]
 
 
-def _torch_schemas(name: str) -> list[Names]:
+def _torch_schemas(record: Record) -> list[Names]:
+    """The argument lists of an operator of torch that take as many arguments without keyword."""
     import torch
 
     library: Any = torch._C
     try:
-        schemas = library._jit_get_schemas_for_operator(f"aten::{name}")
+        schemas = library._jit_get_schemas_for_operator(f"aten::{record.name}")
     except RuntimeError:
         return []
     found: list[Names] = []
     for schema in schemas:
-        if any(a.is_out for a in schema.arguments):
+        placed = sum(not a.kwarg_only for a in schema.arguments)
+        if placed < len(record.args) or any(a.is_out for a in schema.arguments):
             continue
         found.append(
             [(a.name, a.default_value if a.has_default_value() else EMPTY) for a in schema.arguments]

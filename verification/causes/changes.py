@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -276,6 +277,11 @@ def _operators(record: Record, hints: Hints) -> Iterator[Change]:
             if not _same(index, record.args[1]):
                 mine, theirs = f"[{subscript(index)}]", f"[{subscript(record.args[1])}]"
                 yield Change((record.args[0], index), {}, record.function, "index", mine, theirs, mine)
+        several = record.args[0]
+        for index in range(len(several)) if isinstance(several, (list, tuple)) else ():
+            if isinstance(record.args[1], int) and index != record.args[1]:
+                mine, theirs = f"[{index}]", f"[{record.args[1]}]"
+                yield Change((several, index), {}, record.function, "index", mine, theirs, mine, 2)
     own = sign in hints.signs
     for signs in _SIGNS:
         if sign in signs:
@@ -326,8 +332,18 @@ def _orders(tape: Tape, record: Record) -> Iterator[Change]:
             1,
         )
     for at, item in enumerate(flat):
+        if not _is_operand(item, tape):
+            continue
+        array, text = tape.array_of(item), record.site.operand(at)
+        if array.dtype == np.bool_ and record.name != "~":
+            inverse = Derived(item, np.invert) if isinstance(item, Ref) else tape.host.tensor(~array)
+            other = ast.unparse(_inverted(text))
+            shown = f"`{other}` in place of `{text}`"
+            args = (*flat[:at], inverse, *flat[at + 1 :])
+            yield Change(
+                args, record.kwargs, record.function, f"`{text}`", f"`{other}`", f"`{text}`", shown, 2
+            )
         if isinstance(item, Ref):
-            array, text = tape.value(item), record.site.operand(at)
             for order in permutations(range(array.ndim)) if 1 < array.ndim <= _MOST_TURNED else ():
                 if order != tuple(range(array.ndim)):
                     turned = Derived(item, lambda a, o=order: np.ascontiguousarray(a.transpose(o)))
@@ -345,7 +361,8 @@ def _orders(tape: Tape, record: Record) -> Iterator[Change]:
                         4,
                     )
     for at, item in enumerate(flat):
-        if isinstance(item, (list, tuple)) and 1 < len(item) <= _MOST_TURNED and has_tensor(item, tape.host):
+        several = isinstance(item, (list, tuple)) and 1 < len(item) <= _MOST_TURNED and record.name != "[]"
+        if several and has_tensor(item, tape.host):
             for order in permutations(range(len(item))):
                 if order != tuple(range(len(item))):
                     args = list(flat)
@@ -396,10 +413,20 @@ def _other_functions(tape: Tape, record: Record, hints: Hints) -> Iterator[Chang
             function = getattr(rooms()["ops"], name, None)
         if function is not None:
             text = record.site.text
-            shown = f"`{text.removesuffix(record.name)}{name}` in place of `{text}`"
+            head = text.rpartition(".")[0] if record.kind == "method" else "ops"
+            fresh = f"{head}.{name}" if head else name
+            shown = f"`{fresh}` in place of `{text}`"
             yield Change(
                 record.args, record.kwargs, function, "function", f"`{name}`", f"`{record.name}`", shown, 1
             )
+
+
+def _inverted(text: str) -> ast.expr:
+    """A mask as it is written with the opposite meaning."""
+    mask = ast.parse(text, mode="eval").body
+    if isinstance(mask, ast.UnaryOp) and isinstance(mask.op, ast.Invert):
+        return mask.operand
+    return ast.UnaryOp(ast.Invert(), mask)
 
 
 def _scaled(record: Record, hints: Hints) -> Iterator[Change]:

@@ -107,7 +107,9 @@ class Composing:
         )
         if not text:
             texts = tuple(names.get(item, "") if isinstance(item, Ref) else "" for item in record.args)
-            text = translated(replace(record, site=replace(record.site, operands=texts)), arrays, host)
+            text = translated(
+                replace(record, site=replace(record.site, operands=texts)), arrays, (source.host, host)
+            )
         if not text:
             return None
         shown = {names[ref]: node for ref, node in operands.items()}

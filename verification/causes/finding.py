@@ -12,7 +12,7 @@ from ...ir import Array, Graph, ModelError
 from ...ir.validation import verifies_each
 from ..inputs import batch_symbols
 from ..runners.runs import Runner
-from ..two_nets.attributes import AttributeRow
+from ..two_nets.attributes import AttributeRow, Rewrite
 from ..two_nets.remedies import place_of
 from .hosts import host_of
 from .instrumenting import recording
@@ -20,7 +20,7 @@ from .replaying import Draw
 from .rewriting import arguments_in, rewritten
 from .search import TOLERANCES, Found, find_causes
 from .tape import Record, Tape, TapeFullError
-from .translating import translated
+from .translating import Writing, translated
 
 CALL = "call"
 """The setting of a call that one side alone makes."""
@@ -69,7 +69,7 @@ def _rows(
             found = again
         if all(cause.change is not None for cause in found):
             break
-    rows = [(cause, _row(cause, graphs[1], modules)) for cause in found]
+    rows = [(cause, _row(cause, graphs, modules)) for cause in found]
     return [row for cause, row in rows if row is not None and not _is_named(cause, row, known)]
 
 
@@ -156,10 +156,12 @@ def _tape(graph: Graph, runner: Runner, inputs: Mapping[str, Array]) -> Tape | N
     return tape if tape.outputs else None
 
 
-def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRow | None:
+def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) -> AttributeRow | None:
     """A difference as a setting; None where it says nothing that can be written."""
+    target = graphs[1]
     record, other, change = found.record, found.other, found.change
-    host = host_of(target.origin.framework)
+    source, host = host_of(graphs[0].origin.framework), host_of(target.origin.framework)
+    assert source is not None
     assert host is not None
     paths = {id(module): path for path, module in reversed(host.modules(target.origin.model))}
     at = record if record is not None else found.behind
@@ -196,7 +198,9 @@ def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRo
             change.target,
             statement=change.write,
             place=place,
-            rewrite=rewritten(record, change.write, host),
+            rewrite=Rewrite(record.site.file, record.site.span, text=change.function.text)
+            if isinstance(change.function, Writing) and any(record.site.span)
+            else rewritten(record, change.write, host),
         )
     mine, theirs = _described(other), _described(record if found.kind != "missing" else None)
     statement = ""
@@ -207,7 +211,7 @@ def _row(found: Found, target: Graph, modules: Mapping[str, str]) -> AttributeRo
     elif other is not None:
         if record is not None and found.kind == "other function" and _says_nothing(record, other):
             return None
-        text = found.text or translated(other, found.arrays, host)
+        text = found.text or translated(other, found.arrays, (source, host))
         where = ""
         if found.kind == "missing":
             where = f" before `{record.site.expression}`" if record is not None else " at the end"

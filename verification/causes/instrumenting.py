@@ -6,8 +6,9 @@ import ast
 import inspect
 import operator
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -59,9 +60,6 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 _VIEWS = ("T", "mT", "H", "real", "imag")
 """Attributes of tensors that are tensors."""
 
-_ROOMS = ("F", "torch", "nn", "ops", "mint", "ms", "mindspore", "P", "self")
-"""Names before a dot that are no tensor."""
-
 _RAW = ("super", "locals", "vars", "globals", "eval", "exec", "isinstance", "len", "range", "print", "int")
 """Functions that a frame must call itself, or that take no part."""
 
@@ -76,6 +74,7 @@ class Recorder:
     def __init__(self, tape: Tape) -> None:
         self.tape, self.host = tape, tape.host
         self.sites: list[Site] = []
+        self._bare: dict[int, int] = {}
         self._functions: dict[Any, Any] = {}
         self._stack: list[Any] = []
         self._off = 0
@@ -94,12 +93,20 @@ class Recorder:
     def method(self, site: int, receiver: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of a tensor, or anything else that an attribute is."""
         if not self.host.is_tensor(receiver):
-            return self.call(site, getattr(receiver, name), *args, **kwargs)
+            return self.call(self._without_receiver(site), getattr(receiver, name), *args, **kwargs)
 
         def method(x: Any, *args: Any, **kwargs: Any) -> Any:
             return getattr(x, name)(*args, **kwargs)
 
         return self._recorded(site, "method", method, name, (receiver, *args), kwargs)
+
+    def _without_receiver(self, site: int) -> int:
+        """The site of a call of what a module holds, whose name is no operand."""
+        if site not in self._bare:
+            known = self.sites[site]
+            self._bare[site] = len(self.sites)
+            self.sites.append(replace(known, operands=known.operands[1:]))
+        return self._bare[site]
 
     def view(self, site: int, value: Any, name: str) -> Any:
         """Read an attribute that is a tensor where its owner is one."""
@@ -269,12 +276,20 @@ class _Rewriting(ast.NodeTransformer):
     def __init__(self, sites: list[Site], file: str, owner: str, margin: int) -> None:
         self._sites, self._file, self._owner, self._margin = sites, file, owner, margin
 
-    def _site(self, node: Any, text: str, *operands: ast.expr, source: str = "") -> ast.expr:
+    def _site(
+        self,
+        node: Any,
+        text: str,
+        *operands: ast.expr,
+        source: str = "",
+        keywords: Iterable[ast.keyword] = (),
+    ) -> ast.expr:
         texts = tuple(map(ast.unparse, operands))
+        named = {k.arg: ast.unparse(k.value) for k in keywords if k.arg is not None}
         begin, end = (column + self._margin for column in (node.col_offset, node.end_col_offset))
         span = (node.lineno, begin, node.end_lineno, end)
         whole = source or ast.unparse(node)
-        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts, span, whole))
+        self._sites.append(Site(self._file, node.lineno, text, self._owner, texts, span, whole, named))
         return ast.Constant(len(self._sites) - 1)
 
     def _hook(self, name: str, node: ast.AST, *args: ast.expr, keywords: Any = ()) -> ast.expr:
@@ -286,9 +301,7 @@ class _Rewriting(ast.NodeTransformer):
             self.generic_visit(node)
             return node
         receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        if receiver and isinstance(receiver[0], ast.Name) and receiver[0].id in _ROOMS:
-            receiver = []
-        site = self._site(node, ast.unparse(node.func), *receiver, *node.args)
+        site = self._site(node, ast.unparse(node.func), *receiver, *node.args, keywords=node.keywords)
         if isinstance(node.func, ast.Attribute):
             head: tuple[ast.expr, ...] = (self.visit(node.func.value), ast.Constant(node.func.attr))
             name = "method"
@@ -328,7 +341,11 @@ class _Rewriting(ast.NodeTransformer):
             self.generic_visit(node)
             return node
         return self._hook(
-            "operator", node, self._site(node, sign), ast.Constant(sign), self.visit(node.operand)
+            "operator",
+            node,
+            self._site(node, sign, node.operand),
+            ast.Constant(sign),
+            self.visit(node.operand),
         )
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:

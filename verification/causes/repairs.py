@@ -53,6 +53,29 @@ _COST = {0: 0.0, 1: 1.0, 2: 2.5, 3: 5.0, 4: 6.0, 5: 4.5}
 _STRUCTURE, _TRANSPLANT = 2.0, 3.0
 """Costs of values exchanged, of a call that is missing or too many, and of an expression of the source's."""
 
+_CALL, _ALIKE, _LAYER = 1.5, 2.9, 5.2
+"""Cost of the source's call written out; for one of the same name, and for a layer of it."""
+
+
+def cost_of(change: Change) -> float:
+    """The smaller, the likelier that a person wrote it so."""
+    return _COST.get(change.rank, 7.0)
+
+
+def cost_of_call(record: Record, other: Record | None) -> float:
+    """The cost of the source's call written out in the place of one of the target's."""
+    if len(record.arrays) > 1:  # one result alone may be right by chance
+        return 0.5
+    if other is None or plain(other.name) != plain(record.name):
+        return _CALL
+    return _LAYER if record.kind == "layer" else _ALIKE
+
+
+def plain(name: str) -> str:
+    """The name of a function without what the frameworks write differently."""
+    return name.lower().replace("_", "").removesuffix("ext")
+
+
 _MOST_TRANSPLANTS = 4
 """Places among which that with the shortest expression of the source's is taken."""
 
@@ -72,6 +95,7 @@ class Repairing:
         matches: the values of the source's that equal one of the target's, and of the target's.
         hints: what the source's calls were given.
         counterpart: finds the source's call that stands for one of the target's, among some.
+        substitutes: calls of the source's in the place of one of the target's; see `Substitutes`.
         end: when to stop.
     """
 
@@ -82,6 +106,7 @@ class Repairing:
     matches: Callable[[int, Ref], list[tuple[Ref, str]]]
     hints: Hints
     counterpart: Callable[[Record, list[int]], Record | None]
+    substitutes: Callable[..., Iterator[Change]]
     end: float
     _untranslated: Repair | None = None
 
@@ -137,9 +162,11 @@ class Repairing:
         like = None if other is None else given_to(other, self.source.host)
         kind = "operator" if record.kind == "operator" else "argument"
         for change in changes_of(self.target, record, self.hints, like):
-            yield Repair(
-                at, kind, _COST.get(change.rank, 7.0), written(self.target, at, change), change, other
-            )
+            yield Repair(at, kind, cost_of(change), written(self.target, at, change), change, other)
+        for deep in (False, True):
+            cost = cost_of_call(record, other) + deep
+            for change in self.substitutes(record, deep=deep):
+                yield Repair(at, kind, cost, written(self.target, at, change), change, other)
         for ref in record.refs():
             if len(record.arrays) == 1 and record.arrays[0].shape == self.target.value(ref).shape:
                 yield Repair(at, "extra", _STRUCTURE, {at: _passing(ref)})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .changes import Change
-from .tape import Ref, Tape
+from .tape import Record, Ref, Tape
 from .values import SAME, relation
 
 Values = dict[Ref, np.ndarray]
@@ -111,15 +111,51 @@ def replayed(
         partly: whether to return the values up to the first call that cannot be made.
     """
     values: Values = {}
+    others: dict[int, list[np.ndarray]] = {}
     for at in sorted({*edits, *later}):
         record = draw.target.records[at]
-        arrays = edits[at](draw, values) if at in edits else draw.target.run(record, values)
-        if arrays is None or len(arrays) != len(record.arrays):
+        if at in edits:
+            arrays = edits[at](draw, values)
+        else:
+            arrays = draw.target.run(retaken(draw.target, record, others), values)
+        if (
+            arrays is not None
+            and at in edits
+            and len(record.arrays) > 1
+            and len(arrays) != len(record.arrays)
+        ):
+            others[at] = arrays
+            arrays = arrays[: len(record.arrays)]
+        elif arrays is None or len(arrays) != len(record.arrays):
             return values if partly and values else None
         if len(edits) == 1 and at in edits and all(map(_is_equal, arrays, record.arrays)):
             return None  # it computes the same
         values |= {Ref(at, leaf): array for leaf, array in enumerate(arrays)}
     return values
+
+
+def retaken(tape: Tape, record: Record, others: Mapping[int, list[np.ndarray]]) -> Record:
+    """A call that takes all that others give, where these give more or fewer than they gave.
+
+    Args:
+        tape: the calls.
+        record: one of them.
+        others: what some of them give instead.
+    """
+
+    def taken(item: Any) -> Any:
+        first = item[0] if isinstance(item, (list, tuple)) and item else None
+        if not isinstance(first, Ref) or first.record not in others:
+            return item
+        count = len(tape.records[first.record].arrays)
+        if list(item) != [Ref(first.record, leaf) for leaf in range(count)]:
+            return item
+        fresh = list(map(tape.host.tensor, others[first.record]))
+        return fresh if len(fresh) > 1 else fresh[0]
+
+    args = tuple(map(taken, record.args)) if others else record.args
+    same = all(a is b for a, b in zip(args, record.args, strict=True))
+    return record if same else replace(record, args=args)
 
 
 def _is_equal(a: np.ndarray, b: np.ndarray) -> bool:

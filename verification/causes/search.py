@@ -10,8 +10,9 @@ import numpy as np
 
 from .calls import given_to
 from .changes import Change, Hints, changes_of, hints_of
-from .repairs import Repair, Repairing
-from .replaying import Draw, Values, replayed, written
+from .repairs import Repair, Repairing, cost_of, cost_of_call, plain
+from .replaying import Draw, Values, replayed, retaken, written
+from .substitutes import Substitutes
 from .tape import Record, Ref, Tape, behind
 from .values import SAME, SHAPED, TURNED, Pool, is_plain, relation
 
@@ -159,6 +160,7 @@ class _Search:
         self.pools = [Pool(_values(tape), tolerance) for tape in (source, target)]
         self._known: tuple[dict[Ref, list[tuple[Ref, str]]], ...] = ({}, {})
         self.wrong = Draw(source, target).wrong_outputs(tolerance)
+        self.substitutes = Substitutes(source, target, end)
         self.mine: list[int] = []
         self.strict = False
 
@@ -207,8 +209,22 @@ class _Search:
         hints = hints_of(self.source, self._around(self.mine) or range(len(self.source.records)))
         half = time.process_time() + (self.end - time.process_time()) / 2
         close = max(self.tolerance, TOLERANCES[-1] if draws[0].wrong_outputs(_APART) else 0)
+        theirs |= set(self._givers())
+        standing = (self.mine or self._outermost())[:_WRITTEN_OUT]
+
+        def substitutes(record: Record, *, deep: bool) -> Iterator[Change]:
+            return (change for change, _ in self.substitutes.of(record, standing, deep=deep))
+
         return Repairing(
-            list(draws), close, self.mine, sorted(theirs), self.matches, hints, self._counterpart, half
+            list(draws),
+            close,
+            self.mine,
+            sorted(theirs),
+            self.matches,
+            hints,
+            self._counterpart,
+            substitutes,
+            half,
         ).find()
 
     def goals(self) -> Pool:
@@ -246,7 +262,7 @@ class _Search:
         self.mine, theirs = self.unmatched(0), self.unmatched(1)
         hints = hints_of(self.source, self._around(self.mine) or range(len(self.source.records)))
         goals = self._goals(self.mine)
-        for at in theirs[:_WRITTEN_OUT]:
+        for at in [*theirs[:_WRITTEN_OUT], *(self._givers() if most == _LIKELY else ())]:
             record = self.target.records[at]
             if time.process_time() > self.end:
                 return None
@@ -255,6 +271,19 @@ class _Search:
                 kind = "operator" if record.kind == "operator" else "argument"
                 return Found(record, self._counterpart(record, self.mine), best[0], kind), best[1]
         return None
+
+    def _givers(self) -> list[int]:
+        """The target's calls that give an inner value of the source's, of what its last call takes."""
+        found: list[int] = []
+        for at in self.wrong:
+            outputs = self.source.outputs[at], self.target.outputs[at]
+            if outputs[0] is None or outputs[1] is None or not self._is_inner(1, at):
+                continue
+            taken = [[self.source.value(ref) for ref in self.source.records[outputs[0].record].refs()]]
+            taken += [[self.target.value(ref) for ref in self.target.records[outputs[1].record].refs()]]
+            if len(taken[0]) == len(taken[1]) and all(map(self._are_same, *taken)):
+                found.append(outputs[1].record)
+        return found
 
     def _frontier(self, theirs: list[int]) -> list[int]:
         """Those of some records that take nothing from the others."""
@@ -288,7 +317,73 @@ class _Search:
                 found = change, values
                 if not change.rank:
                     break
-        return found
+        if most == _ANY or (found is not None and _is_settled(record, other, found[0])):
+            return found
+        return self._written(record, at, deep=most == _OPERANDS) or found
+
+    def _written(self, record: Record, at: int, *, deep: bool) -> tuple[Change, Values] | None:
+        """A call of the source's in the place of one of the target's; see `Substitutes`."""
+        mine = (self.mine or self._outermost())[:_WRITTEN_OUT]
+        for change, each in self.substitutes.of(record, mine, deep=deep):
+            if (at, change.write) in self.rejected:
+                continue
+            arrays = self.target.run(
+                replace(record, args=change.args, kwargs={}, function=change.function), {}
+            )
+            wanted = self.source.records[each].arrays
+            if arrays is not None and len(arrays) == len(wanted) and all(map(self._are_same, arrays, wanted)):
+                values = self._stands_for(at, arrays, each)
+                if values is not None:
+                    return change, values
+        return None
+
+    def _stands_for(self, at: int, arrays: list[np.ndarray], each: int) -> Values | None:
+        """The target's values if a record gives what one of the source's does, where it has its place.
+
+        Args:
+            at: the target's record.
+            arrays: what the source's gives.
+            each: the source's record.
+        """
+        wanted = [
+            self.source.value(ref)
+            for record in behind(self.source, [each])
+            for ref in (Ref(record, leaf) for leaf in range(len(self.source.records[record].arrays)))
+        ]
+        values = self._with_others(at, arrays)
+        self._replay([r for r in behind(self.target, [at]) if not _has(values, r)], values, None)
+        for output in self.wrong:
+            ref, goal = self.target.outputs[output], self.source.outputs[output]
+            if ref in values and goal is not None and self._are_same(values[ref], self.source.value(goal)):
+                return values
+        for ref, array in values.items():
+            if ref.record == at or is_plain(array) or self._are_same(array, self.target.value(ref)):
+                continue
+            if any(self._are_same(array, goal) for goal in wanted):
+                return values
+        return None
+
+    def _with_others(self, at: int, arrays: list[np.ndarray]) -> Values:
+        """The values of a record that gives others; of more or fewer, those of the calls that take all."""
+        old = self.target.records[at].arrays
+        values: Values = {Ref(at, leaf): array for leaf, array in enumerate(arrays[: len(old)])}
+        if len(arrays) == len(old):
+            return values
+        for later in behind(self.target, [at]):
+            record = self.target.records[later]
+            again = retaken(self.target, record, {at: arrays})
+            found = None if again is record else self.target.run(again, {})
+            if found is not None and len(found) == len(record.arrays):
+                values |= {Ref(later, leaf): array for leaf, array in enumerate(found)}
+        return values
+
+    def _are_same(self, a: np.ndarray, b: np.ndarray) -> bool:
+        return a.shape == b.shape and relation(a, b, self.tolerance) == SAME
+
+    def _outermost(self) -> list[int]:
+        """The source's records that give wrong outputs."""
+        given = (self.source.outputs[at] for at in self.wrong)
+        return [ref.record for ref in given if ref is not None]
 
     def _operands(self, record: Record, at: int) -> Iterator[Change]:
         """Another value of the target's as an operand: one that a call of the source's takes."""
@@ -320,19 +415,16 @@ class _Search:
     def _mends(self, at: int, arrays: list[np.ndarray], goals: Pool) -> Values | None:
         """The target's values if a record gives others, where that leads to a value of the source's."""
         old = self.target.records[at].arrays
-        if len(arrays) != len(old):  # what takes them cannot be made again
-            wanted = [a for a in arrays if not is_plain(a)]
-            return {} if any(how == SAME for a in wanted for _, how in goals.find(a)) else None
-        if all(a.shape == b.shape and np.array_equal(a, b) for a, b in zip(arrays, old, strict=True)):
+        if len(old) == 1 < len(arrays):
             return None
-        values: Values = {Ref(at, leaf): array for leaf, array in enumerate(arrays)}
+        if len(arrays) == len(old) and all(map(np.array_equal, arrays, old)):
+            return None
+        values = self._with_others(at, arrays)
         reached = self._reaches(values, goals)
         later = behind(self.target, [at])
-        if not reached and not self._replay(later[:_WRITTEN_OUT], values, goals, stop=True):
+        if not reached and not self._replay(later[:_WRITTEN_OUT], values, goals):
             return None
-        self._replay(
-            [r for r in later if not any(ref.record == r for ref in values)], values, goals, stop=False
-        )
+        self._replay([r for r in later if not _has(values, r)], values, None)
         return values
 
     def _reaches(self, values: Values, goals: Pool) -> bool:
@@ -346,8 +438,8 @@ class _Search:
                     return True
         return False
 
-    def _replay(self, records: list[int], values: Values, goals: Pool, *, stop: bool) -> bool:
-        """Make the calls again that take changed values; whether one gives a value of the source's."""
+    def _replay(self, records: list[int], values: Values, goals: Pool | None) -> bool:
+        """Make the calls again that take changed values; whether one gives a goal, which is the last then."""
         for at in records:
             record = self.target.records[at]
             arrays = self.target.run(record, values)
@@ -355,7 +447,7 @@ class _Search:
                 return False
             fresh = {Ref(at, leaf): array for leaf, array in enumerate(arrays)}
             values |= fresh
-            if stop and self._reaches(fresh, goals):
+            if goals is not None and self._reaches(fresh, goals):
                 return True
         return False
 
@@ -364,10 +456,10 @@ class _Search:
         entering = {match for ref in record.refs() for match, _ in self.matches(1, ref)}
         found = [
             self.source.records[at]
-            for at in mine
+            for at in mine or self._outermost()
             if any(ref in entering for ref in self.source.records[at].refs())
         ]
-        same = [r for r in found if _plain(r.name) == _plain(record.name)]
+        same = [r for r in found if plain(r.name) == plain(record.name)]
         return next(iter([*same, *found]), None)
 
     def _around(self, mine: list[int]) -> list[int]:
@@ -445,8 +537,13 @@ class _Search:
         return None
 
 
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").removesuffix("ext")
+def _is_settled(record: Record, other: Record | None, change: Change) -> bool:
+    """Whether a change says more than the source's call written out does."""
+    return cost_of(change) < cost_of_call(record, other)
+
+
+def _has(values: Values, record: int) -> bool:
+    return any(ref.record == record for ref in values)
 
 
 def _values(tape: Tape) -> Iterator[tuple[Ref, np.ndarray]]:

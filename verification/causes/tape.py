@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ MOST_BYTES = 512 * 2**20
 
 MOST_RECORDS = 20_000
 
-_SHORT, _LONG = 40, 80
+SHORT, _LONG = 40, 80
 """Letters of an operand and of an expression that a message repeats."""
 
 
@@ -35,6 +35,7 @@ class Site:
         operands: what stands for each argument without keyword, a method's tensor first.
         span: first line, byte in it, last line and the byte behind; zeros where nobody knows.
         source: the whole expression as it is written.
+        named: keyword -> what stands for it.
     """
 
     file: str
@@ -44,17 +45,20 @@ class Site:
     operands: tuple[str, ...] = ()
     span: tuple[int, int, int, int] = (0, 0, 0, 0)
     source: str = ""
+    named: Mapping[str, str] = field(default_factory=dict)
 
     def operand(self, at: int) -> str:
         """What is written for an argument, where that is short; "x" else."""
         text = self.operands[at] if at < len(self.operands) else ""
-        return text if text and len(text) <= _SHORT else "x"
+        return text if text and len(text) <= SHORT else "x"
 
     @property
     def expression(self) -> str:
         """The call as it is written, where that is short; its text else."""
         if self.is_operator:
             sides = [self.operand(at) for at in range(len(self.operands))]
+            if len(sides) == 1 and self.text != "[]":
+                return self.text[0] + (sides[0] if sides[0].isidentifier() else f"({sides[0]})")
             return f" {self.text} ".join(sides) if len(sides) == 2 else self.text
         return self.text
 
@@ -224,6 +228,10 @@ class Tape:
     def value(self, ref: Ref) -> np.ndarray:
         """A recorded value."""
         return self.records[ref.record].arrays[ref.leaf]
+
+    def array_of(self, item: Any) -> np.ndarray:
+        """The numbers of a recorded value, or of a tensor."""
+        return self.value(item) if isinstance(item, Ref) else self.host.array(item)
 
     def run(self, record: Record, values: dict[Ref, np.ndarray]) -> list[np.ndarray] | None:
         """Make a call again, with other values; None where it refuses them.

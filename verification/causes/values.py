@@ -58,7 +58,7 @@ def are_close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
         both = np.isfinite(x) & np.isfinite(y)
         if not both.all():
             odd = ~both
-            if not np.array_equal(np.nan_to_num(x[odd]), np.nan_to_num(y[odd])):
+            if not np.array_equal(x[odd], y[odd], equal_nan=True):
                 return False
             x, y = x[both], y[both]
     if not x.size:
