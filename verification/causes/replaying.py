@@ -93,8 +93,9 @@ def _with_sizes(args: tuple[Any, ...], first: tuple[Any, ...], now: tuple[Any, .
     out = list(args)
     for at, item in enumerate(args):
         if isinstance(item, int) and not isinstance(item, bool):
-            places = [at] if first[at] == item else [p for p, other in enumerate(first) if other == item]
-            if len(places) == 1 and type(first[places[0]]) is int:
+            same = [type(other) is int and other == item for other in first]
+            places = [at] if same[at] else [p for p, is_same in enumerate(same) if is_same]
+            if len(places) == 1:
                 out[at] = now[places[0]]
     return tuple(out)
 
