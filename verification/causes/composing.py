@@ -68,9 +68,16 @@ class Composing:
         return "" if node is None else ast.unparse(node).replace("'", '"')
 
     def _text(self, ref: Ref) -> ast.expr | None:
-        for other, how in self.matches(0, ref):
-            if how == SAME and other in self._names and self._is_of_one_kind(ref, other):
-                return ast.parse(self._names[other], mode="eval").body
+        known = [
+            other
+            for other, how in self.matches(0, ref)
+            if how == SAME and other in self._names and self._is_of_one_kind(ref, other)
+        ]
+        if (
+            known
+        ):  # of equal values, as before and behind a fresh normalisation, one that has a name, the last
+            best = max(known, key=lambda other: (self._names[other].isidentifier(), other.record))
+            return ast.parse(self._names[best], mode="eval").body
         return self._written(ref)
 
     def _is_of_one_kind(self, ref: Ref, other: Ref) -> bool:
