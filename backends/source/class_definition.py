@@ -18,7 +18,7 @@ class ConstructorArgument:
         hint: what it is called where it is first used.
         values: its value for each instance, a part for a module given.
         default: what leaving it out means.
-        in_construct: whether `construct` reads it.
+        in_method: whether the method reads it.
         template: expression over other arguments that replaces it, ``6 * {0}``; empty for none.
         of: the arguments that the template uses.
         aliased: whether the constructor computes it once, as a local variable of its name.
@@ -27,7 +27,7 @@ class ConstructorArgument:
     name: str
     values: tuple[object, ...]
     default: object = MISSING
-    in_construct: bool = False
+    in_method: bool = False
     template: str = ""
     of: tuple[ConstructorArgument, ...] = ()
     aliased: bool = False

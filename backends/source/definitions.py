@@ -84,7 +84,7 @@ class Definition:
     outputs: list[Value] = field(default_factory=list)
     has_body: bool = False
     input_names: list[str] = field(default_factory=list)
-    gathers: bool = False  # its one input is a tuple of any number: construct(self, *inputs)
+    gathers: bool = False  # its one input is a tuple of any number: forward(self, *inputs)
     unknown: set[str] = field(default_factory=set)  # own parameters whose initial distribution nobody knows
     methods: list[Method] = field(default_factory=list)
     returns: Nest = None  # how the outputs nest (`Nest`, names in their order); None for one or a tuple

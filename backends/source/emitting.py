@@ -45,11 +45,11 @@ class Scope(Protocol):
     dialect: Dialect
 
     def part(self, value: Value, level: int) -> Part:
-        """Return how the class's `construct` writes a value."""
+        """Return how the class's method writes a value."""
         ...
 
     def tensor(self, value: Value, level: int) -> Part:
-        """Return how the class's `construct` writes a value as a tensor, even if it is a constant number."""
+        """Return how the class's method writes a value as a tensor, even if it is a constant number."""
         ...
 
     def attribute(self, name: str, constructor: Part) -> Access:
@@ -65,7 +65,7 @@ class Scope(Protocol):
         ...
 
     def is_returned(self, value: Value) -> bool:
-        """Whether `construct` returns an operator's output, because some call of the class needs it."""
+        """Whether the method returns an operator's output, because some call of the class needs it."""
         ...
 
 
@@ -245,7 +245,7 @@ class EmitterTable:
         return self.layers.register(*names)
 
     def call(self, *names: str) -> Callable[[CallEmitter], CallEmitter]:
-        """Register how an operator is written inside `construct`."""
+        """Register how an operator is written inside the method."""
         return self.calls.register(*names)
 
     @staticmethod

@@ -71,11 +71,13 @@ def record_places(net: EmittedNet, program: Program) -> None:
                 "expected one layout of a tied parameter, got several",
                 place=net.graph.parameter(parameter).name,
             )
-    for key, cell in net.by_module.items():
-        for name, data in cell.constants:
+    for key, module in net.by_module.items():
+        for name, data in module.constants:
             program.constants.append((_join(emitted[key], name), data))
             program.buffers.append(_join(emitted[key], name))
-        program.extra += [(_join(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in cell.extra]
+        program.extra += [
+            (_join(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in module.extra
+        ]
 
 
 def _join(path: str, name: str) -> str:

@@ -45,13 +45,13 @@ class RecordedCall:
 
     Attributes:
         class_name: the emitted class.
-        cell: the Cell as an expression, ``net.layer1[0]``.
+        cell: the module as an expression, ``net.layer1[0]``.
         source: the source's name of it, ``the source's `layer1.0```.
         arguments: the call's arguments as source, where ``{0}`` stands for the first input.
         inputs: tensors that entered the call.
-        outputs: tensors that left it, in the order in which the Cell returns them.
+        outputs: tensors that left it, in the order in which the module returns them.
         tolerance: `TOLERANCE`, or more where the runtimes' own arithmetic differs more.
-        nests: whether the Cell returns a dict, a list, None, or a tuple of one.
+        nests: whether the module returns a dict, a list, None, or a tuple of one.
     """
 
     class_name: str

@@ -72,7 +72,7 @@ def is_leaf(tree: ModuleTree, module: int) -> bool:
 
 
 def home_of(tree: ModuleTree, module: int) -> int:
-    """Return the module whose `construct` contains a region; any other module itself."""
+    """Return the module whose method contains a region; any other module itself."""
     while is_region(tree, module):
         parent = tree.calls(module)[0].parent
         module = 0 if parent is None else tree.call(parent).module

@@ -148,7 +148,7 @@ def add_optional_arguments(class_: Class, optional: dict[str, dict[int, Part]]) 
     for child, given in optional.items():
         if all(isinstance(part, Literal) for part in given.values()):
             present = tuple(d.module in given for d in class_.instances)
-            class_.arguments.append(ConstructorArgument(child, present, False, in_construct=True))
+            class_.arguments.append(ConstructorArgument(child, present, False, in_method=True))
             continue
         given = {module: leave_out_absent(part) for module, part in given.items()}
         holes = _find_arguments(class_, given)

@@ -96,7 +96,7 @@ def _unify(definitions: list[Definition], name: str, reserved: set[str], names: 
                 argument.default = Counter(values).most_common(1)[0][0]
             elif not any(v == site.default and type(v) is type(site.default) for v in values):
                 argument.default = MISSING
-        argument.in_construct |= site.in_construct
+        argument.in_method |= site.in_method
         found.holes[site.literal] = argument
     found.arguments = list(by_values.values())
     define_optional_members(found, columns, names)
@@ -105,14 +105,14 @@ def _unify(definitions: list[Definition], name: str, reserved: set[str], names: 
     return found
 
 
-def _name_arguments(class_: Class, holes: list[LiteralSite], reserved: set[str]) -> None:
+def _name_arguments(class_: Class, sites: list[LiteralSite], reserved: set[str]) -> None:
     """Name the arguments after what they are first used for, and put them in that order."""
     used: dict[ConstructorArgument, list[LiteralSite]] = {}
-    for site in holes:
+    for site in sites:
         argument = class_.holes.get(site.literal)
         if argument is not None:
             used.setdefault(argument, []).append(site)
-    leaving = [h for h in holes if h.literal.hint == "out_channels" and not h.in_construct]
+    leaving = [h for h in sites if h.literal.hint == "out_channels" and not h.in_method]
     last = class_.holes.get(leaving[-1].literal) if leaving else None
     order = {key: at for at, key in enumerate(used)}
     class_.arguments.sort(key=lambda f: order.get(f, len(order)))

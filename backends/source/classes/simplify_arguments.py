@@ -42,7 +42,7 @@ def _reads(argument: ConstructorArgument, other: ConstructorArgument) -> bool:
 
 def _is_free(argument: ConstructorArgument) -> bool:
     """Whether an argument may be expressed through others: a number that only the constructor reads."""
-    return not argument.in_construct and argument.default is MISSING and _is_positive(argument)
+    return not argument.in_method and argument.default is MISSING and _is_positive(argument)
 
 
 def _is_positive(argument: ConstructorArgument) -> bool:
@@ -157,7 +157,7 @@ def _replace_shapes(class_: Class) -> None:
             name = free_name("size" if any(n != 1 for n in others) else "channels", class_.names(argument))
             number = ConstructorArgument(name, column)
             class_.arguments.insert(class_.arguments.index(argument), number)
-        number.in_construct |= argument.in_construct
+        number.in_method |= argument.in_method
         texts = ["{0}" if c == column else str(c[0]) for c in columns]
         _replace(class_, argument, f"({', '.join(texts)}{',' * (len(texts) == 1)})", number)
 

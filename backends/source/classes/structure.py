@@ -21,7 +21,7 @@ class LiteralSite:
         literal: the literal.
         default: default of the argument, if the literal is a whole argument.
         attribute: the attribute or the layer called.
-        in_construct: whether it is in `construct`.
+        in_method: whether it is in the method.
         optional_member: the optional member of a sequence that it is in.
         member: the first word of the own class of the member of a sequence that it is in.
     """
@@ -29,7 +29,7 @@ class LiteralSite:
     literal: Literal
     default: object
     attribute: str
-    in_construct: bool
+    in_method: bool
     optional_member: OptionalMember | None = None
     member: str = ""
 

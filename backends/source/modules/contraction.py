@@ -1,4 +1,4 @@
-"""Turns dataflow back into nested calls: what each module's `construct` takes, does and returns.
+"""Turns dataflow back into nested calls: what each module's method takes, does and returns.
 
 The body of a call is its own operators and the calls made in it, in topological order. A call is *odd* if it
 cannot be one step of its caller (data leaves it and comes back); the pass dissolve-calls removes those.

@@ -1,4 +1,4 @@
-"""The scope of one definition's `construct`: what it may refer to, and the constants it declares."""
+"""The scope of one definition's method: what it may refer to, and the constants it declares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .emitted_net import EmittedNet
 
 
 class ConstructScope:
-    """The scope of one definition: what its `construct` may refer to."""
+    """The scope of one definition: what its method may refer to."""
 
     def __init__(self, net: EmittedNet, definition: Definition) -> None:
         self.net, self.definition = net, definition
@@ -36,7 +36,7 @@ class ConstructScope:
         return body is not None and value in body.outputs
 
     def part(self, value: Value, level: int) -> Part:
-        """Return how `construct` writes a value: a variable, an attribute, or a literal."""
+        """Return how the method writes a value: a variable, an attribute, or a literal."""
         if value in self.definition.inputs:
             return Use(value, level)
         value = given_value(self.net.graph, value)
@@ -52,7 +52,7 @@ class ConstructScope:
         return Use(value, level)
 
     def tensor(self, value: Value, level: int) -> Part:
-        """Return how `construct` writes a value as a tensor, even if it is a constant number."""
+        """Return how the method writes a value as a tensor, even if it is a constant number."""
         node = self.net.graph.node(value.node)
         return self._attribute(value, node) if isinstance(node, Constant) else self.part(value, level)
 

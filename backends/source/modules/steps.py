@@ -1,4 +1,4 @@
-"""Writes the steps of a `construct`: one for each operator and call in a body."""
+"""Writes the steps of a method: one for each operator and call in a body."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool) -> str:
     before, inside = ([], "") if listed is None else _construct_members(class_, renderer, listed)
     start = [*before, f"super().__init__({inside})"]
     setup = [*start, *aliases] if listed is None else [*aliases, *start]
-    setup += [f"self.{f.name} = {f.name}" for f in class_.arguments if f.in_construct]
+    setup += [f"self.{f.name} = {f.name}" for f in class_.arguments if f.in_method]
     for name, part in definition.attributes:
         if name in class_.branches:
             built = renderer.text(class_.branches[name])
