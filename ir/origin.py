@@ -31,6 +31,8 @@ class Origin:
         arguments: key of a module call -> name and value of each tensor that the source gives it, in the
             source's order; two arguments may be one value.
         results: how the model nests what it returns, by the names of the graph's outputs; None if unknown.
+        keyed: whether the model itself names each of its outputs (keys of a dict, fields, names in a file):
+            then their order says nothing.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
         trusted: whether the file at `model`, which was read as data, may be run by its framework.
         parameters: the file with its parameters, where `model` is a file without them; None for none.
@@ -58,6 +60,7 @@ class Origin:
     unreliable: list[str] = field(default_factory=list[str])
     arguments: dict[int, list[tuple[str, Value]]] = field(default_factory=dict[int, list[tuple[str, Value]]])
     results: Nest = None
+    keyed: bool = False
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
     trusted: bool = False
     parameters: object = None

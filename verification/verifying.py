@@ -161,7 +161,7 @@ def verify(
 
             write_pairing(write_map, paired.pairing, paired.proven)
         if paired is not None and isinstance(target, Graph):
-            runners.append(paired_runner(target, paired.values(), paired.modules, threads))
+            runners.append(paired_runner(target, paired.values(), paired.modules, threads, paired.order))
         else:
             # both sides of one runtime at one level: what its fusions round is neither side's fault
             runners.append(target_runner(target, threads=threads, optimised=not is_fusing(runners[0])))
@@ -179,9 +179,11 @@ def verify(
         graphs = [side for side in (source, target) if isinstance(side, Graph)]
         names = [[name for name, _ in graph.outputs] for graph in graphs]
         if len(names) > 1 and names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
-            own, theirs = (", ".join(f"`{name}`" for name in some) for some in names)
+            mine, theirs = (", ".join(f"`{name}`" for name in some) for some in names)
             sides.notes.append(
-                f"outputs are paired in order, and their names are in another: {own}, {theirs}"
+                f"outputs are paired by their names, whose order is another in the target: {mine}, {theirs}"
+                if paired is not None and paired.order
+                else f"outputs are paired in order, and their names are in another: {mine}, {theirs}"
             )
         sides.notes += dict.fromkeys(note for graph in graphs for note in graph.origin.unreliable)
         before: list[OutputRow] = []
@@ -287,6 +289,7 @@ def _name_causes(
     from .causes.layers import causes_in_layers, replaced
     from .two_nets.attributes import COUNT
     from .two_nets.calls import arguments_of_calls
+    from .two_nets.output_keys import find_exchanged
 
     nets = paired.nets
     unpaired = [*nets.only_source, *nets.only_target]
@@ -299,7 +302,12 @@ def _name_causes(
     rows = list(layers.rows)
     if not agree and len(layers.layers) == len(rows):  # else weights do not fit: nothing behind them is equal
         with replaced(target.origin.model, layers.layers):
-            rows += causes_in_methods(graphs, runners, modules, given, nets.settings)
+            runs = [runner.run(given, calls=False) for runner in runners]
+            exchanged = find_exchanged(runs[0], runs[1], target)
+            if exchanged is not None:
+                rows.append(exchanged)
+            else:
+                rows += causes_in_methods(graphs, runners, modules, given, nets.settings)
     if rows:
         named = {(row.target, row.attribute) for row in rows}
         settings = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -124,6 +125,13 @@ def nest_of(result: Any) -> tuple[Nest, list[str]]:
         )
 
     return visit(result, ()), notes
+
+
+def are_keys(names: Sequence[str]) -> bool:
+    """Whether names of results, from `nest_of`, are keys and fields, each of one result alone."""
+    return bool(names) and not any(
+        re.match(r"output(\d|$)", name) or name.rpartition("__")[0] in names for name in names
+    )
 
 
 def _key(key: object) -> str | int:

@@ -28,7 +28,7 @@ from .flat_norms import restore_flat_norms
 from .initializers import state_laws
 from .lowering import Lowerer, seeds_of
 from .mindir import Program
-from .nested import Arguments
+from .nested import Arguments, are_keys
 from .open_batch import OpenBatch
 from .recording import CellCall
 from .tree import CellTree, walk
@@ -268,7 +268,7 @@ def _build(
     _set_origin(graph, model, ["captured in evaluation mode", *captured.notes, *notes, *tree.notes])
     graph.origin.inputs = dict(zip(arguments.names, arguments.arrays, strict=True))
     graph.origin.arrange = None if arguments.is_flat else arguments.arrange
-    graph.origin.results = nest
+    graph.origin.results, graph.origin.keyed = nest, are_keys(names)
     return graph
 
 

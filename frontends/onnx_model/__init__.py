@@ -311,6 +311,7 @@ def _graph(proto: onnx.ModelProto, path: Path | None, *, has_modules: bool) -> G
     note_framework(graph, "onnx")
     origin = graph.origin
     origin.has_modules = has_modules
+    origin.keyed = True
     origin.trusted = True  # ONNX Runtime runs no code of a model's author
     origin.reference = path.name if path is not None else proto.graph.name or "a model"
     name = root_class(proto) or class_of(path.stem if path is not None else proto.graph.name or "Model")

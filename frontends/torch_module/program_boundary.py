@@ -69,10 +69,11 @@ class ProgramBoundary:
 
     def add_outputs(self, root: int | None) -> None:
         """Add outputs and updates, in the call of the root module."""
-        from .export.output_names import leaf_names
+        from .export.output_names import are_keys, leaf_names
 
         context, program = self._context, self._program
         names = leaf_names(program.call_spec.out_spec)
+        context.graph.origin.keyed = are_keys(program.call_spec.out_spec, names)
         specs = [s for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
         nodes = {n.name: n for n in program.graph.nodes}
         for result_name, target in program.graph_signature.buffers_to_mutate.items():

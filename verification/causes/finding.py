@@ -11,6 +11,7 @@ from ...frontends.constructions import construction_of
 from ...ir import Array, Graph, ModelError
 from ...ir.validation import verifies_each
 from ..inputs import batch_symbols
+from ..runners.paired_runner import PairedRunner, in_order
 from ..runners.runs import Runner
 from ..two_nets.attributes import AttributeRow, Rewrite
 from ..two_nets.remedies import place_of
@@ -121,7 +122,11 @@ def _draw(
     """The calls of both sides; None where nobody can record them."""
     source = _tape(graphs[0], runners[0], inputs)
     target = None if source is None else _tape(graphs[1], runners[1], inputs)
-    return None if source is None or target is None else Draw(source, target)
+    if source is None or target is None:
+        return None
+    if isinstance(runners[1], PairedRunner):
+        target.outputs = in_order(target.outputs, runners[1].order)
+    return Draw(source, target)
 
 
 def _resized(graph: Graph, inputs: Mapping[str, Array], batch: int) -> Mapping[str, Array] | None:

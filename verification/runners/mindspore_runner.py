@@ -304,7 +304,7 @@ class MindSporeRunner:
                 found[type(cell).__name__].append(call)
         return found
 
-    def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
+    def step(self, inputs: Mapping[str, np.ndarray], seed: int, ranks: Sequence[int] = ()) -> Step:
         """Make one training step; see `training_step.Trainer`.
 
         Raises:
@@ -320,7 +320,9 @@ class MindSporeRunner:
 
         with evaluating(self._cells):
             try:
-                step = mindspore_step(self._net, self._cells, self._parameters, forward, seed, array_of)
+                step = mindspore_step(
+                    self._net, self._cells, self._parameters, forward, seed, array_of, ranks
+                )
             except ModelError:
                 raise
             except Exception as error:  # as in `run`

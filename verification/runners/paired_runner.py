@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +16,18 @@ from ..recipes.trajectories import Batch, Learner, Reading, Trajectory
 from ..training.step import Step, Trainer
 from .runs import Replacing, Run, Runner
 
+T = TypeVar("T")
+
+
+def in_order(outputs: Sequence[T], order: Sequence[int]) -> list[T]:
+    """Return a target's outputs in the source's order.
+
+    Args:
+        outputs: one item for each of them.
+        order: as for `PairedRunner`.
+    """
+    return [outputs[at] for at in order] if len(order) == len(outputs) else list(outputs)
+
 
 class PairedRunner:
     """A runner whose calls are named after the modules of the source.
@@ -23,11 +36,20 @@ class PairedRunner:
         runner: the target's.
         modules: path of a module in the source -> in the target.
         integers: type of each input that is an integer in the target, in order; None for any other.
+        order: place in the target of each output of the source; none where they are in one order.
+
+    Attributes:
+        order: as given.
     """
 
     def __init__(
-        self, runner: Runner, modules: Mapping[str, str], integers: Sequence[str | None] = ()
+        self,
+        runner: Runner,
+        modules: Mapping[str, str],
+        integers: Sequence[str | None] = (),
+        order: Sequence[int] = (),
     ) -> None:
+        self.order = list(order)
         self._runner = runner
         self._integers = list(integers)
         self._theirs = dict(modules)
@@ -48,7 +70,10 @@ class PairedRunner:
         }
 
     def _rename_calls(self, run: Run) -> Run:
-        return Run(run.outputs, {n: r for c, r in run.calls.items() if (n := _rename_call(c, self._ours))})
+        return Run(
+            in_order(run.outputs, self.order),
+            {n: r for c, r in run.calls.items() if (n := _rename_call(c, self._ours))},
+        )
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one call; see `Runner`."""
@@ -64,9 +89,11 @@ class PairedRunner:
             self._runner.run_with(self._cast(inputs), _rename_call(call, self._theirs), outputs)
         )
 
-    def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
-        """Make one training step, with the target's own names of parameters."""
-        return cast(Trainer, self._runner).step(self._cast(inputs), seed)
+    def step(self, inputs: Mapping[str, np.ndarray], seed: int, ranks: Sequence[int] = ()) -> Step:
+        """Make one training step, with the target's own names of parameters; see `Trainer`."""
+        ranks = ranks or [self.order.index(at) for at in range(len(self.order))]
+        step = cast(Trainer, self._runner).step(self._cast(inputs), seed, ranks)
+        return replace(step, outputs=in_order(step.outputs, self.order))
 
     def read_recipe(
         self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +90,11 @@ def refuse_training(source: Graph, target: Target, *, own: bool) -> None:
 
 
 def paired_runner(
-    graph: Graph, values: Mapping[str, np.ndarray], modules: Mapping[str, str], threads: int | None = None
+    graph: Graph,
+    values: Mapping[str, np.ndarray],
+    modules: Mapping[str, str],
+    threads: int | None = None,
+    order: Sequence[int] = (),
 ) -> Runner:
     """Return a runner of a target's own model, with other values, under the source's names of modules.
 
@@ -99,6 +103,7 @@ def paired_runner(
         values: name of a parameter -> its values until the runner is closed.
         modules: path of a module in the source -> in the target.
         threads: number of threads for ONNX Runtime.
+        order: place in the target of each output of the source; none where they are in one order.
     """
     runtime = _find_live_runtime(graph)
     if runtime is None:
@@ -110,10 +115,10 @@ def paired_runner(
             if found is not None and not (graph.origin.trusted and _holds(parameter, found)):
                 parameter.data = TensorData.of(found)
                 graph.origin.trusted = False  # the file has its own values
-        return PairedRunner(own_runner(graph, threads), modules, integers_of(graph))
+        return PairedRunner(own_runner(graph, threads), modules, integers_of(graph), order)
     runner: ModelRunner = runtime.load().model_runner(graph)
     runner.fill(values)
-    return PairedRunner(runner, modules, integers_of(graph))
+    return PairedRunner(runner, modules, integers_of(graph), order)
 
 
 def _holds(parameter: Parameter, values: np.ndarray) -> bool:

@@ -345,7 +345,7 @@ class TorchRunner:
         module, _, _, changed = self._arguments[call]
         return None if changed else glance_at(module, self._named_tensors.get(only), record, change)
 
-    def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
+    def step(self, inputs: Mapping[str, np.ndarray], seed: int, ranks: Sequence[int] = ()) -> Step:
         """Make one training step; see `training_step.Trainer`.
 
         Raises:
@@ -367,7 +367,7 @@ class TorchRunner:
         paths = tree_paths(self._paths, self._graph.modules)
         names = [name for name, _ in self._graph.outputs]
         with Untouched(self._model):
-            return torch_step(self._model, paths, forward, names, seed, copied_array)
+            return torch_step(self._model, paths, forward, names, seed, copied_array, ranks)
 
     def read_recipe(
         self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int

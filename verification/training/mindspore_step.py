@@ -28,6 +28,7 @@ def mindspore_step(
     forward: Callable[[], list[Any]],
     seed: int,
     array: Callable[[Any], np.ndarray],
+    ranks: Sequence[int] = (),
 ) -> Step:
     """Make one forward in training mode, one backward, one step of `nn.SGD`.
 
@@ -38,6 +39,7 @@ def mindspore_step(
         forward: calls the Cell on the inputs and gives its output tensors, flat.
         seed: seed of the loss's weights.
         array: copies a tensor into an array.
+        ranks: see `Trainer`.
 
     Raises:
         ModelError: when the forward draws random numbers besides Dropout (E702).
@@ -58,7 +60,8 @@ def mindspore_step(
                 total = Tensor(0.0, mindspore.float32)
                 for index, output in enumerate(outputs):
                     if output.dtype in _floats():
-                        weights = Tensor(output_weights(tuple(output.shape), seed, index), output.dtype)
+                        rank = ranks[index] if ranks else index
+                        weights = Tensor(output_weights(tuple(output.shape), seed, rank), output.dtype)
                         total = total + (output * weights).sum()
                 return (total, *outputs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,8 +54,14 @@ class Step:
 class Trainer(Protocol):
     """A runner that can train."""
 
-    def step(self, inputs: Mapping[str, np.ndarray], seed: int) -> Step:
-        """Make one step of plain SGD on the loss of `output_weights`; the model is left as it was."""
+    def step(self, inputs: Mapping[str, np.ndarray], seed: int, ranks: Sequence[int] = ()) -> Step:
+        """Make one step of plain SGD on the loss of `output_weights`; the model is left as it was.
+
+        Args:
+            inputs: arrays by name.
+            seed: of the loss's weights.
+            ranks: number of each output in the loss; none where they have it in their own order.
+        """
         ...
 
 

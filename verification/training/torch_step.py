@@ -42,6 +42,7 @@ def torch_step(
     names: Sequence[str],
     seed: int,
     array: Callable[[Any], np.ndarray],
+    ranks: Sequence[int] = (),
 ) -> Step:
     """Make one forward in training mode, one backward, one SGD step.
 
@@ -52,6 +53,7 @@ def torch_step(
         names: names of the outputs.
         seed: seed of the loss's weights.
         array: copies a tensor into an array; complex ones are given as their parts on a last axis.
+        ranks: see `Trainer`.
 
     Raises:
         ModelError: when training differs from inference in more than Dropout and batch statistics, draws
@@ -73,7 +75,7 @@ def torch_step(
         leaves = [x for x in pytree.tree_leaves(result) if x is not None and not isinstance(x, str)]
         found = [as_real(x) if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in leaves]
         moved = {name: array(as_real(tensor.detach())) for name, tensor in tensors.items()}
-        _backward(found, seed)
+        _backward(found, seed, ranks)
         trainable = {name: t for name, t in tensors.items() if t.requires_grad}
         if trainable:
             torch.optim.SGD(list(trainable.values()), lr=LEARNING_RATE).step()
@@ -132,13 +134,14 @@ def _run(forward: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _backward(outputs: Sequence[Any], seed: int) -> None:
+def _backward(outputs: Sequence[Any], seed: int, ranks: Sequence[int]) -> None:
     import torch
 
     terms = []
     for index, output in enumerate(outputs):
+        rank = ranks[index] if ranks else index
         if output.is_floating_point() and output.requires_grad:
-            weights = torch.from_numpy(output_weights(tuple(output.shape), seed, index))
+            weights = torch.from_numpy(output_weights(tuple(output.shape), seed, rank))
             terms.append((output * weights.to(output.dtype)).sum())
     try:
         if terms:

@@ -123,7 +123,7 @@ def _by_runs(
             for j in _joins(paired, f, layout)
         ]
         values = {**paired.source_values(), **paired.joined(joins)}
-        other = paired_runner(paired.sides[1].graph, values, {})
+        other = paired_runner(paired.sides[1].graph, values, {}, order=paired.order)
         try:
             rows = sides.outputs("", before, other.run(inputs, calls=False), rounding)
         finally:

@@ -19,6 +19,7 @@ from .draws import draws_of
 from .laws import compare_laws
 from .module_pairs import module_pairs
 from .orientation import Turned, turned
+from .output_keys import find_order
 from .pair_map import PairMap
 from .pairing import Pairing, ParameterPair, pair
 from .remedies import place_of
@@ -57,6 +58,7 @@ class NetComparison:
     ) -> None:
         self.pairing: Pairing = pair(source, target, mapping)
         self.modules = module_pairs(self.pairing, mapping)
+        self.order = find_order(source, target)
         rows: list[ParameterPair] = []
         equal: list[str] = []
         drawn_alike = is_fresh(source.origin.model) and is_fresh(target.origin.model)

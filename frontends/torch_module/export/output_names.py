@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,12 @@ def leaf_names(spec: Any) -> list[str]:
         count = sum(u == name or u.startswith(f"{name}__") for u in unique)
         unique.append(f"{name}__{count}" if count else name)
     return unique
+
+
+def are_keys(spec: Any, names: Sequence[str]) -> bool:
+    """Whether the names of a pytree spec's leaves are keys and fields, each of one leaf alone."""
+    placed = spec.is_leaf() or spec.type in (tuple, list)
+    return not placed and not any(name.rpartition("__")[0] in names for name in names)
 
 
 def _paths(spec: Any) -> Iterator[list[str]]:
