@@ -126,7 +126,12 @@ class Arguments:
     def mismatch(self, key: Key, expected: str, found: object) -> Exception:
         """Return the error for an argument that is not of the kind that its lowering reads."""
         shown = f"{[str(i) for i in found]}" if is_list(found) else f"`{found}`"
-        return self.unsupported(f"expected {described(key)} to be {expected}, got {shown}")
+        message = f"expected {described(key)} to be {expected}, got {shown}"
+        return self.unsupported(message, self.hint_for(found))
+
+    def hint_for(self, _found: object, /) -> str:
+        """Return what to do about an argument that no lowering reads; empty where nothing is known."""
+        return ""
 
     def require_all_read(self) -> None:
         """Check that every argument was read or ignored.

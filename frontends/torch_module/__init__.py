@@ -70,11 +70,29 @@ def _read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
 
 def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
+    """Lower a model, with the values of small buffers as numbers where nothing else is lowered."""
+    from .coverage import SpecialisedError
+    from .export.constant_numbers import takes_numbers_of_buffers
+
+    captured, reference = _captured(model, inputs, options)
+    try:
+        return _lowered_capture(model, captured, reference, options)
+    except (SpecialisedError, UnsupportedError) as refusal:
+        of_numbers = isinstance(refusal, SpecialisedError) or refusal.code == "E203"
+        if not of_numbers or captured.module is None or not takes_numbers_of_buffers(captured.program):
+            raise
+        try:
+            captured, reference = _captured(model, inputs, options, numbers=True)
+            return _lowered_capture(model, captured, reference, options)
+        except (SpecialisedError, RegraftError):
+            raise refusal from None
+
+
+def _lowered_capture(model: object, captured: Captured, reference: str, options: LoadOptions) -> Graph:
     from .aliases import WriteError
     from .export.capture import require_runnable
     from .export.functionalise import functionalised
 
-    captured, reference = _captured(model, inputs, options)
     opened = model if captured.module is not None else captured.program
     try:
         graph = _graph_of(captured, options)
@@ -164,14 +182,16 @@ def _read_tree(model: object, options: LoadOptions) -> Graph:
     return graph
 
 
-def _captured(model: object, inputs: NamedArrays, options: LoadOptions) -> tuple[Captured, str]:
+def _captured(
+    model: object, inputs: NamedArrays, options: LoadOptions, *, numbers: bool = False
+) -> tuple[Captured, str]:
     from torch.nn import Module
 
     from .export.capture import Captured, capture, example_arrays
     from .export.example_arguments import arrange_of
 
     if isinstance(model, Module):
-        return capture(model, inputs, options), type(model).__name__
+        return capture(model, inputs, options, numbers=numbers), type(model).__name__
     saved, reference = _program(model, options)
     program = saved.program
     examples = example_arrays(saved, inputs, reference)

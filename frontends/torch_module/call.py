@@ -11,7 +11,7 @@ from ..arguments import Key
 from .context import Context, Result
 from .environment import Environment
 from .nodes import IGNORED, argument_names, target_name
-from .symbols import Size, as_dim, dtype_of
+from .symbols import Size, as_dim, dtype_of, is_of_data
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -82,6 +82,12 @@ class Call(call.Call):
         return super().as_value(found, what)
 
     # -- sizes and types -----------------------------------------------------------------------
+
+    def hint_for(self, found: object, /) -> str:
+        """Return what to do about a number that a run takes out of a tensor."""
+        if any(is_of_data(item) for item in self.items(found)):
+            return "give a Python number that the module computes in `__init__`, in place of one of a tensor"
+        return ""
 
     def shape(self, of: Key | Value | None = None) -> tuple[Size, ...]:
         """Return the shape of a tensor argument, or of a value."""

@@ -100,6 +100,14 @@ def number_of_data() -> UnsupportedError:
     )
 
 
+def is_of_data(size: object) -> bool:
+    """Whether a number in our symbols depends on one that a run takes out of a tensor."""
+    from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+    taken = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
+    return any(symbol_is_type(s, taken) for s in getattr(size, "free_symbols", ()))
+
+
 def is_symbolic(size: int | torch.SymInt) -> bool:
     """Whether a size of a fake tensor is no number, and has not been found to be one."""
     return not isinstance(size, int) and not size.node.expr.is_Integer

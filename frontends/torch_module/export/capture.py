@@ -67,11 +67,17 @@ class Captured:
     assumed: list[str] = field(default_factory=list)
 
 
-def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captured:
+def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, numbers: bool = False) -> Captured:
     """Export a module.
 
     Axis 0 of the inputs that share the first tensor input's axis 0 is dynamic; where the module insists on
     one size, the program is static and a note says so.
+
+    Args:
+        module: the model.
+        inputs: example inputs.
+        options: which axes are dynamic.
+        numbers: whether the values of small buffers are numbers from the start.
 
     Raises:
         ModelError: E103 when the inputs do not fit, E104 when torch.export refuses.
@@ -87,7 +93,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
 
     drawn = _initialised(module, call, options)
     try:
-        found = _with_axes(module, bound, axes)
+        found = _with_axes(module, bound, axes, numbers)
     except ModelError as error:
         if error.code == "E103" and _runs(module, call):
             raise trace_error(module, error) from error.__cause__
@@ -99,7 +105,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions) -> Captur
     caches = find_caches(module, read, call)
     if caches.refilled:
         with caches.empty_caches(module):
-            found = _with_axes(module, bound, axes)
+            found = _with_axes(module, bound, axes, numbers)
     found.notes += [*drawn, *caches.notes()]
     return found
 
@@ -130,19 +136,21 @@ def _initialised(module: Module, call: Callable[[], object], options: LoadOption
         raise export_error(module, error) from error
 
 
-def _with_axes(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]]) -> Captured:
+def _with_axes(
+    module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]], numbers: bool
+) -> Captured:
     """Export with dynamic axes, or without where the module insists on one size."""
     traced = bound.repeated(axes) if axes else bound
 
     def symbolic() -> Captured:
-        found = _export(module, traced, axes)
+        found = _export(module, traced, axes, numbers)
         found.examples = [array_of(as_real(t)) for t in bound.tensors.values()]
         return found
 
     return choose_sizes(
         Sizes(
             module,
-            fixed=lambda: _export(module, bound, {}),
+            fixed=lambda: _export(module, bound, {}, numbers),
             symbolic=symbolic if axes else None,
             constants=lambda found: [f"{name}:{axis}" for name, axis in _specialised(found, bound, axes)],
         )
@@ -232,7 +240,7 @@ def _specialised(
 # -- the export ----------------------------------------------------------------------------------------
 
 
-def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]]) -> Captured:
+def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]], numbers: bool) -> Captured:
     import torch
 
     # new tensors each time: torch marks those it is given as dynamic, and would find the marks again
@@ -269,7 +277,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
     ):
         warnings.simplefilter("ignore")
         try:
-            program, assumed = trace(export, module)
+            program, assumed = trace(export, module, numbers=numbers)
         except Exception as error:  # the model's own code and torch.export may raise anything
             raise export_error(module, error) from error
     notes = [

@@ -101,3 +101,18 @@ def writes_numbers(program: ExportedProgram, limit: int) -> bool:
     buffers = program.graph_signature.inputs_to_buffers
     written = {written_argument(node) for node in program.graph.nodes} - {None}
     return any(n.name in buffers and n.meta["val"].numel() <= limit for n in written if n is not None)
+
+
+def takes_numbers_of_buffers(program: ExportedProgram) -> bool:
+    """Whether a program takes a number out of a tensor that no input of the user leads to."""
+    given = set(program.graph_signature.user_inputs)
+    led: set[torch.fx.Node] = set()
+    for node in program.graph.nodes:
+        if node.name in given or any(each in led for each in node.all_input_nodes):
+            led.add(node)
+        elif str(node.target) in _TAKING:
+            return True
+    return False
+
+
+_TAKING = ("aten.item.default", "aten._local_scalar_dense.default")

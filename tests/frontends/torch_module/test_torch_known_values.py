@@ -101,3 +101,42 @@ def test_tables_of_the_batchs_size_stay_operators() -> None:
     graph = regraft.load(Batched(), (torch.randn(2, 5),))
     assert "Exp" in {node.op_type for node in graph.operators()}
     assert regraft.verify(graph, graph).passed
+
+
+class Padded(nn.Module):
+    """Pads by numbers of buffers, as layers do that keep their settings in the checkpoint."""
+
+    def __init__(self, is_written: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("kernel", torch.tensor(5))
+        self.register_buffer("stride", torch.tensor(2))
+        self.is_written = is_written
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.is_written:
+            self.stride.add_(1)
+        return nn.functional.pad(x, (self.kernel - self.stride, 2))
+
+
+class PaddedByInput(nn.Module):
+    def forward(self, x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+        return nn.functional.pad(x, (by.item(), 2))
+
+
+def test_a_setting_made_of_buffers_has_their_numbers() -> None:
+    graph = regraft.load(Padded(), (torch.zeros(2, 4, 8),))
+    assert [c.tolist() for c in constants(graph) if c.shape == (2,)] == [[3, 2]]
+    assert graph.known_type(graph.outputs[0][1]).shape[1:] == (4, 13)
+    assert graph.known_type(graph.outputs[0][1]).shape[0] == "N"
+    assert not any("static shapes" in note for note in graph.origin.notes)
+
+
+@pytest.mark.parametrize("kind", ["written", "given"])
+def test_a_setting_that_each_run_computes_is_an_error_with_a_way_out(kind: str) -> None:
+    x = torch.zeros(2, 4, 8)
+    model, inputs = (
+        (Padded(is_written=True), (x,)) if kind == "written" else (PaddedByInput(), (x, torch.tensor(2)))
+    )
+    with pytest.raises(regraft.UnsupportedError, match="`pad` to be static integers") as refused:
+        regraft.load(model, inputs)
+    assert "computes in `__init__`" in refused.value.hint
