@@ -183,9 +183,14 @@ def view_source(node: Node) -> Node | None:
 
 
 def storage_of(node: Node) -> int | None:
-    """Which memory a node's tensor lies in; None for what is no tensor."""
+    """Which memory a node's tensor lies in; None for what is no tensor, or a sparse one."""
     fake: Any = node.meta.get("val")
-    return fake.untyped_storage()._cdata if hasattr(fake, "untyped_storage") else None
+    if not hasattr(fake, "untyped_storage"):
+        return None
+    try:
+        return fake.untyped_storage()._cdata
+    except NotImplementedError:
+        return None
 
 
 def _are_parts(a: Node, b: Node) -> bool:
