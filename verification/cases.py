@@ -36,6 +36,7 @@ from .inputs import (
     resize_inputs,
 )
 from .jumps.breakpoints import Breakpoints
+from .jumps.equalities import Equalities, find_apart
 from .jumps.exactness import Exactness
 from .jumps.singular import Singularities
 from .meaning import notes_of, with_meaning
@@ -102,6 +103,7 @@ class Cases:
         self._singular = Singularities(sides.graph)
         self._breakpoints = Breakpoints(sides.graph, target)
         self._exactness = Exactness(sides.graph, self._singular)
+        self._equalities = Equalities(sides.graph)
         self._example: Arrays | None = None
         self._drawn = False  # whether the inputs are ours
         self._noted: set[str] = set()
@@ -523,6 +525,10 @@ class Cases:
             near = self._exactness.undecided(inputs, {row.name for row in failed})
             if near:
                 rows = _excuse_failed(rows, f"a value is close to where {near} jumps, and rounding decides")
+        elif failed and not all(row.passed for row in rows):
+            near = self._equalities.deciding(alone or inputs, find_apart(rows, source, target))
+            if near:
+                rows = _excuse_failed(rows, f"values that {near} compares differ by rounding, which decides")
         return self._remember_failure(case, inputs, rows)
 
     def _is_equal(self, case: str, again: Arrays) -> bool:
