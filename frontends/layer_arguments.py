@@ -103,6 +103,8 @@ def _further(class_name: str, given: Arguments, rank: int | None) -> Arguments:
         shape = given.get("normalized_shape")
         begin = rank - (1 if isinstance(shape, int) else len(shape or ()))
         return {"begin_norm_axis": begin, "begin_params_axis": begin}
+    if class_name.startswith("InstanceNorm") and "num_features" in given:  # GroupNorm of one channel a group
+        return dict.fromkeys(("num_groups", "num_channels"), given["num_features"])
     if class_name == "GELU":
         return {"approximate": given.get("approximate") == "tanh"}
     if class_name.startswith("BatchNorm") and given.get("track_running_stats") is False:

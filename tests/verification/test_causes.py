@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mindspore as ms
 import pytest
+import torch
 
 import regraft
 
@@ -515,3 +517,37 @@ def test_several_mistakes_are_named_each_at_its_line(tmp_path: Path) -> None:
     places = [f"mine.py:{1 + next(i for i, line in enumerate(lines) if t in line)}" for t in (first, second)]
     assert {("axis=1", places[0]), ("min=-0.2, max=0.2", places[1])} <= found
     assert any(write == "batch_first=True" for write, _ in found)
+
+
+class Doubled(ms.nn.Cell):
+    """Adds its input, which its source does not, in one of three ways."""
+
+    def __init__(self, way: int) -> None:
+        super().__init__()
+        self.fc, self.way = ms.nn.Dense(4, 4), way
+
+    def construct(self, x):
+        y = self.fc(x)
+        if self.way == 0:
+            y = y + x
+        elif self.way == 1:
+            y = x + y
+        else:
+            y = ms.ops.add(x, y)
+        return ms.ops.tanh(y)
+
+
+@pytest.mark.parametrize(("way", "now"), [(0, "y + x"), (1, "x + y"), (2, "ms.ops.add(x, y)")])
+def test_the_operand_that_stays_is_the_one_that_the_source_has(way: int, now: str) -> None:
+    class Plain(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.tanh(self.fc(x))
+
+    [row] = regraft.verify(Plain(), Doubled(way), ["2x4"]).nets.settings
+    assert row.write == f"`y` in place of `{now}`"
+    assert row.rewrite is not None
+    assert row.rewrite.text == "y"

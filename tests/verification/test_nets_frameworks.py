@@ -133,7 +133,7 @@ def test_layers_of_other_layouts() -> None:
     assert pairs["prelu.weight"].target.startswith("act.")
     remedies = {row.parameter: row.remedy for row in report.nets.laws if row.passed is False}
     assert remedies["emb.weight"] == "embedding_table=Normal(1.0)"
-    assert remedies["att.out_proj.bias"].startswith('layer.bias.set_data(initializer("zeros"')
+    assert remedies["att.out_proj.bias"].startswith('layer.out_proj.bias.set_data(initializer("zeros"')
 
 
 class Ported(nn.Cell):

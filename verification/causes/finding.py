@@ -20,7 +20,7 @@ from .instrumenting import recording
 from .replaying import Draw
 from .rewriting import arguments_in, rewritten
 from .search import TOLERANCES, Found, find_causes
-from .tape import Record, Tape, TapeFullError
+from .tape import Record, Ref, Tape, TapeFullError
 from .translating import Writing, translated
 
 CALL = "call"
@@ -210,9 +210,7 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
     mine, theirs = _described(other), _described(record if found.kind != "missing" else None)
     statement = ""
     if found.kind == "extra" and record is not None:
-        statement = f"no `{record.site.expression}`"
-        if record.site.is_operator:
-            statement = f"`{record.site.operand(0)}` in place of `{record.site.expression}`"
+        statement = _without(record, found.passed)
     elif other is not None:
         if record is not None and found.kind == "other function" and _says_nothing(record, other):
             return None
@@ -233,6 +231,17 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
         place=place,
         rewrite=rewrite,
     )
+
+
+def _without(record: Record, passed: Ref | None) -> str:
+    """What to write for a call that is too many: the operand that stays."""
+    site = record.site
+    place = next((at for at, item in enumerate(record.args) if passed is not None and item == passed), 0)
+    if site.is_operator:
+        return f"`{site.operand(place)}` in place of `{site.expression}`"
+    if not place or place >= len(site.operands):
+        return f"no `{site.expression}`"
+    return f"`{site.operands[place]}` in place of `{site.source or site.expression}`"
 
 
 def _constructed_at(layer: object) -> str:

@@ -33,6 +33,7 @@ class Repair:
         text: of a call that is missing: how it is written; empty where nobody knows.
         size: how many calls of the source's are written.
         is_short: whether it stands in place of one line; one of several may hide several causes.
+        passed: of a call that is too many: the value that stays.
     """
 
     at: int
@@ -43,6 +44,7 @@ class Repair:
     other: Record | None = None
     record: Record | None = None
     text: str = ""
+    passed: Ref | None = None
     size: int = 1
     is_short: bool = True
 
@@ -169,7 +171,7 @@ class Repairing:
                 yield Repair(at, kind, cost, written(self.target, at, change), change, other)
         for ref in record.refs():
             if len(record.arrays) == 1 and record.arrays[0].shape == self.target.value(ref).shape:
-                yield Repair(at, "extra", _STRUCTURE, {at: _passing(ref)})
+                yield Repair(at, "extra", _STRUCTURE, {at: _passing(ref)}, passed=ref)
             yield from self._missing(at, ref)
 
     def _missing(self, at: int, ref: Ref) -> Iterator[Repair]:

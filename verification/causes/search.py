@@ -40,6 +40,7 @@ class Found:
         behind: of a call that is missing at the end: the target's last one.
         arrays: the values that enter `other`.
         text: how `other` is written in the target's framework; empty where nobody knows yet.
+        passed: of a call that is too many: the value that stays.
     """
 
     record: Record | None
@@ -49,6 +50,7 @@ class Found:
     behind: Record | None = None
     arrays: dict[Ref, np.ndarray] = field(default_factory=dict)
     text: str = ""
+    passed: Ref | None = None
 
     def at(self, target: Tape) -> int:
         """The place of its record among the target's; -1 where it has none."""
@@ -75,7 +77,9 @@ def find_causes(draws: Sequence[Draw], end: float) -> list[Found]:
         repair = search.whole(draws) if long is None else None
         if repair is not None:
             record = repair.record or target.records[repair.at]
-            last = Found(record, repair.other, repair.change, repair.kind, text=repair.text)
+            last = Found(
+                record, repair.other, repair.change, repair.kind, text=repair.text, passed=repair.passed
+            )
             if repair.is_short:
                 return [*out, _entered(last, source)]
             long = long or (_entered(last, source) if not out else None)
@@ -478,7 +482,7 @@ class _Search:
                 if len(record.arrays) == 1 and record.arrays[0].shape == given.shape:
                     values = self._mends(at, [given], goals)
                     if values is not None:
-                        return Found(record, None, None, "extra"), values
+                        return Found(record, None, None, "extra", passed=ref), values
         return None
 
     def _missing(self, mine: list[int], goals: Pool, frontier: list[int]) -> tuple[Found, Values] | None:

@@ -26,11 +26,20 @@ def constants_of_layers(graph: Graph) -> set[int]:
         held = [graph.parameter(key) for key in keys if key is not None]
         if any(p.trainable or p.data.load is None for p in held):
             continue
-        if _is_plain(graph, module) or all(
-            bool((p.data.numpy() == neutral).all()) for p, neutral in zip(held, (1, 0), strict=True)
-        ):
+        if _is_plain(graph, module) or all(map(_is_neutral, held)):
             found |= {p.key for p in held}
     return found
+
+
+def without_effect(graph: Graph) -> set[int]:
+    """Return the keys of what MindSpore's normalisations hold for `affine=False` with the values of none."""
+    return {key for key in constants_of_layers(graph) if _is_neutral(graph.parameter(key))}
+
+
+def _is_neutral(parameter: Parameter) -> bool:
+    """Whether a gamma is all ones, a beta all zeros."""
+    number = 1 if parameter.declared.rpartition(".")[2] == "gamma" else 0
+    return bool((parameter.data.numpy() == number).all())
 
 
 def _is_plain(graph: Graph, module: Module) -> bool:

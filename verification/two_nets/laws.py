@@ -111,9 +111,10 @@ class _Comparison:
         if passed is False and source.law is not None:
             attribute = pair.target.rpartition(".")[2]
             framework = self.pairing.target.graph.origin.framework
-            own = drawn is None and not _inside_a_layer(tree, row.layer)
+            inner = _inside_a_layer(tree, row.layer) if drawn is None else ""
             law = _portable(source, pair)
-            remedy = spelling(law, framework, row.class_name, attribute, own=own)
+            own = drawn is None and not inner
+            remedy = spelling(law, framework, row.class_name, f"{inner}{attribute}", own=own)
             place = place_of(self.pairing.target.graph, row.layer) if drawn is None else drawn.place
             return replace(row, remedy=remedy, place=place)
         return row
@@ -173,10 +174,15 @@ def _portable(source: _Side, pair: ParameterPair) -> Initializer:
     return source.law if names is None else Initializer.of(kind, **dict(zip(names, numbers, strict=True)))
 
 
-def _inside_a_layer(tree: ModuleTree, path: str) -> bool:
-    """Whether a layer is made by one of the framework's own, such as attention's output projection."""
-    above = tree.find(path.rpartition(".")[0])
-    return above is not None and above.class_name.startswith(("MultiheadAttention", "Transformer"))
+def _inside_a_layer(tree: ModuleTree, path: str) -> str:
+    """The way to a layer within one of the framework's: ``out_proj.`` of attention; empty for others."""
+    parts = path.split(".")
+    for size in range(1, len(parts)):
+        above = tree.find(".".join(parts[:size]))
+        if above is not None and above.class_name.startswith(("MultiheadAttention", "Transformer")):
+            steps = "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in parts[size:])
+            return f"{steps.removeprefix('.')}."
+    return ""
 
 
 def _is_float(parameter: Parameter) -> bool:

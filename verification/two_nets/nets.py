@@ -14,7 +14,7 @@ from ...ir import Graph, Parameter, TensorData
 from ..report import ModuleRow
 from .attributes import AttributeRow, compare_attributes, moved
 from .calls import advised_by, arguments_of_calls, placed_by
-from .constants import constants_of, constants_of_layers, names_of
+from .constants import constants_of, constants_of_layers, names_of, without_effect
 from .draws import draws_of
 from .laws import compare_laws
 from .module_pairs import module_pairs
@@ -97,7 +97,7 @@ class NetComparison:
         self.names = [net.names for net in self.sides]
         self.proven: list[Join] = []
         self._joined: list[str] = []
-        unread = [_unread(graph) for graph in (source, target)]
+        unread = [_unread(graph) | names_of(graph, without_effect(graph)) for graph in (source, target)]
         self.nets = Nets(
             target.origin.framework,
             rows,
@@ -257,13 +257,18 @@ def _unread(graph: Graph) -> set[str]:
 def _biases(pairing: Pairing, modules: dict[str, str]) -> list[AttributeRow]:
     """Biases that a layer has on one side only, as settings of it.
 
-    One that both sides have is unpaired because another parameter of its layer does not fit.
+    One that both sides have is unpaired because another parameter of its layer does not fit; what MindSpore
+    holds for `affine=False` is none.
     """
     target = pairing.target.graph
+    fixed = [names_of(net.graph, constants_of_layers(net.graph)) for net in (pairing.source, pairing.target)]
     framework = target.origin.framework
     back = {other: path for path, other in modules.items()}
     rows: list[AttributeRow] = []
-    sides = (pairing.only_source, pairing.only_target)
+    sides = tuple(
+        [name for name in names if name not in constants]
+        for names, constants in zip((pairing.only_source, pairing.only_target), fixed, strict=True)
+    )
     for names, opposite, wanted in ((*sides, True), (*sides[::-1], False)):
         held, missing = {plain_name(name) for name in names}, {plain_name(name) for name in opposite}
         for name in names:
