@@ -21,6 +21,7 @@ from ...formats.renames import Rename, packed, read_renames, rename_rows, write_
 from ...ir import Graph, ModelError, Parameter, TensorData, numpy_dtype
 from ...ir.fixed_scales import is_fixed_scale
 from .by_order import order_refused, pairs_by_order, text_of_pairs
+from .constants import constants_of_layers, names_of
 from .layers import Net
 from .pair_map import PairMap
 from .pairing import Pairing, pair
@@ -123,7 +124,8 @@ def map_like(
     problems = [
         f"  `{p.source}`: {list(p.shape)} against {list(p.target_shape)} of `{p.target}`" for p in found
     ]
-    lacking = [name for name in pairing.only_target if not _is_counter(name)]
+    own = names_of(net, constants_of_layers(net))
+    lacking = [name for name in pairing.only_target if not _is_counter(name) and name not in own]
     problems += _lacking(lacking, net, given)
     if problems:
         unplaced = _unplaced(pairing.only_source, lacking, given)
@@ -327,7 +329,7 @@ def _lacking(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]) 
 
 
 def _rows(pairing: Pairing, tied: Mapping[str, str] | None = None) -> list[Rename]:
-    """A row per parameter of the source, and one per counter and further name that only the target has.
+    """A row per parameter of the source, and one per counter, constant and further name of the target alone.
 
     Args:
         pairing: the pairs.
@@ -348,9 +350,11 @@ def _rows(pairing: Pairing, tied: Mapping[str, str] | None = None) -> list[Renam
     rows += [replace(by_name[first], source=name, source_path=name) for name, first in (tied or {}).items()]
     further = {names[key][0]: names[key][1:] for key in taken if len(names[key]) > 1}
     rows += [replace(row, target=n) for row in list(rows) for n in further.get(row.target, ())]
+    constants = constants_of_layers(target)
     for parameter in target.parameters():
         name = names[parameter.key][0]
-        if parameter.key not in taken and _is_counter(name) and parameter.data.load is not None:
+        own = _is_counter(name) or parameter.key in constants
+        if parameter.key not in taken and own and parameter.data.load is not None:
             shape = list(parameter.data.shape)
             values = packed(parameter.data)
             rows.append(
