@@ -14,7 +14,7 @@ from .compare import EPSILON, MULTIPLE, Types, Yardstick, compare
 from .conditioning import Again, Cost, Rounding, UnitsAlone
 from .report import OutputRow
 from .runners.onnx_runner import OnnxRunner
-from .runners.runs import ELUS, Run, Runner
+from .runners.runs import ELUS, Coarse, RoundsLike, Run, Runner
 
 _WIDE = 100
 """Units in the last place above which the report explains its tolerance."""
@@ -55,6 +55,8 @@ class Sides:
         self, graph: Graph, source: Runner, target: Runner, exact: Runner | None, *, by_hand: bool = False
     ) -> None:
         self.graph, self.source, self.target, self.exact = graph, source, target, exact
+        if isinstance(source, RoundsLike):
+            source.round_like(target.kernel_errors if isinstance(target, Coarse) else {})
         self._remarked: set[str] = set()
         self.by_hand = by_hand
         self._types: Types = "floats" if by_hand else "exact"

@@ -14,7 +14,7 @@ from ...ir import Operator
 from ...ir.recipe import UpdateRule
 from ..recipes.trajectories import Batch, Learner, Reading, Trajectory
 from ..training.step import Step, Trainer
-from .runs import Replacing, Run, Runner
+from .runs import Coarse, KernelErrors, Replacing, Run, Runner
 
 T = TypeVar("T")
 
@@ -119,6 +119,11 @@ class PairedRunner:
     ) -> AbstractContextManager[None]:
         """See `Runner`."""
         return self._runner.altered(change, _rename_call(call, self._theirs) if call else "", only)
+
+    @property
+    def kernel_errors(self) -> KernelErrors:
+        """See `Coarse`."""
+        return self._runner.kernel_errors if isinstance(self._runner, Coarse) else {}
 
     def slack(self, operators: Sequence[Operator]) -> int:
         """See `Runner`."""

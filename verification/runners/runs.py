@@ -198,6 +198,29 @@ class Fusing(Protocol):
         ...
 
 
+KernelErrors = Mapping[str, tuple[float, float]]
+"""Operator of torch (``aten.exp``) -> the error of results in units in the last place: of each, and of 1."""
+
+
+@runtime_checkable
+class Coarse(Protocol):
+    """A runner of whose runtime some kernels are coarser than float32's arithmetic."""
+
+    @property
+    def kernel_errors(self) -> KernelErrors:
+        """What the results of those kernels are off by."""
+        ...
+
+
+@runtime_checkable
+class RoundsLike(Protocol):
+    """A runner that adds such errors to its own results while its weights are altered by rounding."""
+
+    def round_like(self, errors: KernelErrors) -> None:
+        """Set the errors that are added from now on."""
+        ...
+
+
 @runtime_checkable
 class Tracing(Protocol):
     """A runner that sees the values that enter its framework's own operators."""

@@ -24,7 +24,7 @@ from ...frontends.torch_module.modules.live_state import Changed, Untouched
 from ...ir import Graph, ModelError, Operator, walk_operators
 from ..training.step import Step
 from .records import ValueStore
-from .runs import ELUS, CallRecord, Changing, Glance, Placeholder, Run
+from .runs import ELUS, CallRecord, Changing, Glance, KernelErrors, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
@@ -62,6 +62,7 @@ class TorchRunner:
         self._kept: list[tuple[Any, Any]] = []
         self._store = ValueStore()
         self._widens = double
+        self._errors: KernelErrors = {}
         self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
 
     @cached_property
@@ -218,6 +219,10 @@ class TorchRunner:
                 self._kept.append((tensor, tensor.detach().clone()))
                 tensor.copy_(tensor_of(value))
 
+    def round_like(self, errors: KernelErrors) -> None:
+        """Take errors into account that the other runtime's kernels have; see `RoundsLike`."""
+        self._errors = errors
+
     @contextmanager
     def altered(
         self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
@@ -236,7 +241,7 @@ class TorchRunner:
             with torch.no_grad():
                 for tensor in tensors:
                     tensor.copy_(tensor_of(change(array_of(tensor))))
-            with round_inside(change):
+            with round_inside(change, {} if only else self._errors):
                 yield
 
     def _hook(
