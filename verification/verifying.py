@@ -310,15 +310,17 @@ def _name_causes(
                 rows += causes_in_methods(graphs, runners, modules, given, nets.settings)
     if rows:
         named = {(row.target, row.attribute) for row in rows}
+        remade = {row.target for row in layers.rows}
         settings = [
             row
             for row in nets.settings
             if (row.target, row.attribute) not in named
+            and (row.structure or row.target not in remade)
             and not row.attribute.startswith(COUNT)
             and not (row.attribute == "layer" and row.target in {target for target, _ in named})
         ]
         calls = [*nets.calls, *arguments_of_calls(target, rows, [], [])]
-        biases = [row for row in nets.biases if row.target not in {row.target for row in layers.rows}]
+        biases = [row for row in nets.biases if row.target not in remade]
         paired.nets = replace(nets, settings=[*settings, *rows], calls=calls, biases=biases)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ...frontends.constructions import construction_of
+from ...frontends.constructions import construction_of, part_at
 from ...ir import Array, Graph, ModelError
 from ...ir.validation import verifies_each
 from ..inputs import batch_symbols
@@ -71,20 +72,31 @@ def _rows(
         if all(cause.change is not None for cause in found):
             break
     rows = [(cause, _row(cause, graphs, modules)) for cause in found]
-    return [row for cause, row in rows if row is not None and not _is_named(cause, row, known)]
+    model = graphs[1].origin.model
+    return [row for cause, row in rows if row is not None and not _is_named(cause, row, known, model)]
 
 
-def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow]) -> bool:
+def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow], model: object) -> bool:
     """Whether what is known of layers and of their order tells as much as a row."""
-    same = [other for other in known if other.target == row.target]
+    part = part_at(model, row.target)  # which may have several paths
+    same = [
+        o for o in known if o.target == row.target or (part is not None and part is part_at(model, o.target))
+    ]
     if cause.change is None and not row.place:  # a container calls its layers, one of which is named
-        inside = f"{row.target}." if row.target else ""
-        same += [other for other in known if other.target.startswith(inside) and not other.structure]
-        return bool(same)
+        inside = _parts(part)
+        return bool(same) or any(
+            id(part_at(model, other.target)) in inside for other in known if not other.structure
+        )
     if cause.change is None:
         return any(other.attribute == "order of calls" for other in same)
     of_layer = cause.change.layer or (cause.record is not None and cause.record.kind == "layer")
     return of_layer and bool(row.target) and not all(other.structure for other in same)
+
+
+def _parts(module: Any) -> set[int]:
+    """The identities of a module and its parts, which may be registered elsewhere too."""
+    host = host_of("torch" if hasattr(module, "named_modules") else "mindspore")
+    return set() if module is None or host is None else {id(part) for _, part in host.modules(module)}
 
 
 def _written(found: Sequence[Found]) -> int:
