@@ -74,7 +74,7 @@ IN_MINDSPORE = {
     "GELU": Mistake(
         "nn.GELU(approximate=False)",
         "nn.GELU()",
-        "approximate none against tanh",
+        "approximate False against True",
         "approximate=False",
         "self.gelu =",
         "nn.GELU(approximate=False)",
@@ -114,7 +114,7 @@ IN_MINDSPORE = {
         "return ops.relu(self.second_norm(self.second(y)) + self.skip(x))",
         "self.skip(x)\n        return ops.relu(self.second_norm(self.second(y)))",
         "call `self.bn2(self.conv2(out)) + self.shortcut(x)` (grader_torch.py:18) against none",
-        "what the source's `self.bn2(self.conv2(out)) + self.shortcut(x)` computes before `ops.relu`",
+        "self.second_norm(self.second(y)) + self.skip(x) before `ops.relu`",
         "return ops.relu(self.second_norm(self.second(y)))",
     ),
     "no bias": Mistake(
@@ -155,7 +155,7 @@ IN_TORCH = {
     "LayerNorm's epsilon": Mistake(
         "nn.LayerNorm(8)",
         "nn.LayerNorm(8, eps=1e-3)",
-        "epsilon 1e-05 against 0.001",
+        "eps 1e-05 against 0.001",
         "eps=1e-05",
         "self.norm =",
         "eps=1e-05",
