@@ -264,31 +264,24 @@ def _forwards(view: View, by_axis: Steps) -> tuple[Part, Steps]:
         Refused: when bounds are computed, from which the flipped bounds would have to be.
     """
     found, shape = dict(by_axis), view.shape()
-    cuts: Steps = {}  # x[4:1:-2] of any length is x[2:5] read backwards by two
     for axis, (start, end, step) in by_axis.items():
         if step > 0:
             continue
         size = shape[axis]
         if not isinstance(start, int) or not isinstance(end, int):
             raise Refused
-        first, last = 0, _OPEN
         if isinstance(size, int):
             taken = range(*slice(start, None if end <= -_OPEN else end, step).indices(size))
             first, last = (size - 1 - taken[0], size - taken[-1]) if taken else (0, 0)
-        else:
-            low = _OPEN if end == -1 else 0 if end <= -_OPEN else end + 1
-            high = _OPEN if start == -1 or start >= _OPEN - 1 else start + 1
-            if (low, high) != (0, _OPEN):
-                cuts[axis] = (low, high, 1)
+        else:  # place i from the front is place -1 - i of the reversed axis; an empty slice is never reversed
+            first = 0 if start >= _OPEN - 1 else -1 - start
+            last = _OPEN if end <= -_OPEN else -1 - end
         if (first, step) == (0, -1) and last in (size, _OPEN):
             del found[axis]
         else:
             found[axis] = (first, last, -step)
     flipped = tuple(sorted(axis for axis, (_, _, step) in by_axis.items() if step < 0))
-    if not flipped:
-        return view.atom(), found
-    source = Expression((view.atom(), "[", *_subscripts(cuts), "]")) if cuts else view.use(0)
-    return call("ops.flip", source, flipped), found
+    return (call("ops.flip", view.use(0), flipped), found) if flipped else (view.atom(), found)
 
 
 def _subscripts(by_axis: Steps) -> list[Part]:
