@@ -205,8 +205,17 @@ def _of_mindspore(mindspore: Any) -> Iterator[State]:
         return mindspore.get_context("mode")
 
     yield mode, _changed(mode, lambda kept: mindspore.set_context(mode=kept))
+    yield lambda: None, lambda _: leave_mixed_precision()
     seeds = sys.modules.get("mindspore.common.seed")  # `mindspore.set_seed` draws, and takes no None
     if hasattr(seeds, "_GLOBAL_SEED"):
         yield _attribute(seeds, "_GLOBAL_SEED")
     if hasattr(mindspore, "get_rng_state"):
         yield mindspore.get_rng_state, mindspore.set_rng_state
+
+
+def leave_mixed_precision() -> None:
+    """Leave the precision of a Cell with `to_float`: MindSpore 2.10 stays in it where a call raises."""
+    executor = getattr(sys.modules.get("mindspore.graph.api"), "_pynative_executor", None)
+    kinds = getattr(sys.modules.get("mindspore._c_expression"), "MixedPrecisionType", None)
+    if executor is not None and kinds is not None:
+        executor.set_mixed_precision_type(kinds.NOTSET, True)  # on a stack, of which nobody tells the depth

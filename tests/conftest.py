@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from regraft.ir.collector import spare_living
 from regraft.ir.validation import verify_each
+from regraft.process.state import leave_mixed_precision
 
 
 def pytest_configure():
@@ -51,6 +52,7 @@ def pytest_runtest_setup():
     if "torch" in sys.modules:
         sys.modules["torch"].set_flush_denormal(False)
     if "mindspore" in sys.modules:
+        leave_mixed_precision()
         sys.modules["mindspore"].runtime.launch_blocking()
 
 

@@ -248,3 +248,20 @@ def test_numbers_below_the_smallest_normal_one_are_kept() -> None:
     with preserve_process_state():
         torch.set_flush_denormal(True)
     assert (small * np.float32(1) > 0).all()
+
+
+def test_a_cell_in_float16_that_raises_leaves_no_precision_behind() -> None:
+    import mindspore as ms
+
+    class Broken(ms.nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.to_float(ms.float16)
+
+        def construct(self, x):
+            raise ValueError
+
+    x = ms.Tensor(np.ones((2, 2), np.float32))
+    with preserve_process_state(), pytest.raises(ValueError):  # noqa: PT011 - the net's own
+        Broken()(x)
+    assert ms.ops.matmul(x, x).dtype == ms.float32

@@ -239,7 +239,9 @@ def _judge_small(found: Comparison, source: np.ndarray, target: np.ndarray, by: 
     """Return a comparison, failed where many small elements are other numbers beside large ones."""
     if not found.passed or kind_of(source) != "f" or by.noise is None:
         return found
-    s, off = np.abs(source.astype(np.float64)), np.abs(source.astype(np.float64) - target.astype(np.float64))
+    s, t = source.astype(np.float64), target.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # infinities
+        s, off = np.abs(s), np.abs(s - t)
     finite = np.isfinite(s) & np.isfinite(off)
     scale = float(s[finite].max(initial=0.0))
     units = MULTIPLE * MULTIPLE * by.ulps * _epsilon(_coarser(source, target))

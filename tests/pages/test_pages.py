@@ -198,7 +198,7 @@ class TestCommands:
             assert result.exit_code == code, result.output
             assert f"wrote {page}" in result.output
             assert data_of(page)["report"]["state"] == state
-        assert "epsilon" in data_of(page)["report"]["told"]
+        assert "eps 1e-05" in data_of(page)["report"]["told"]
 
     def test_rewrite_writes_the_page_of_what_it_wrote(self, net: Path, tmp_path: Path) -> None:
         page, out = tmp_path / "page.html", tmp_path / "net.onnx"

@@ -75,6 +75,7 @@ FIXED = Group(  # what counts positions or strides in memory is of one batch
         Case("aten.nonzero_static.default", X.through(lambda x: x > 0.3), size=9),
         Case("aten.segment_reduce.default", floats(6, 2), "max", lengths=torch.tensor([2, 1, 3])),
         Case("aten.unique_consecutive.default", _FEW, True, True),
+        Case("aten.bincount.default", _FEW, None, 5),
         Case(
             "aten._unsafe_masked_index_put_accumulate.default",
             *(
