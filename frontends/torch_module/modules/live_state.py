@@ -37,7 +37,8 @@ class _Snapshot(Snapshot):
         modules, tensors = torch.nn.Module, torch.Tensor
         super().__init__([module], lambda x: isinstance(x, modules), lambda x: isinstance(x, tensors))
         # a wrapper of torch.vmap that outlived its call, as TorchRL's nets hold, answers no question
-        wrapper = torch._C._functorch.is_functorch_wrapped_tensor
+        native: Any = torch._C
+        wrapper = native._functorch.is_functorch_wrapped_tensor
         self.tensors = [t for t in self.tensors if not wrapper(t)]
         plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
         self._undo += [_tensor_kept(t) for t in self.tensors if type(t) in plain]
