@@ -102,10 +102,10 @@ def _kind_of_protobuf(head: bytes, path: Path) -> str:
 
 def classes_in(path: Path) -> list[str]:
     """Return the classes, in order, that a file of torch.save names besides those of plain tensors."""
-    return [n for n in names_in(path) if not n.startswith(_HARMLESS) and not n.endswith("Storage")]
+    return [n for n in _names_in(path) if not n.startswith(_HARMLESS) and not n.endswith("Storage")]
 
 
-def names_in(path: Path) -> list[str]:
+def _names_in(path: Path) -> list[str]:
     """Return the functions and classes, in order, that a file of torch.save names.
 
     Nothing is unpickled. A file from before torch 1.6, or too large a pickle, names none here.

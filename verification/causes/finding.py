@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -72,18 +71,20 @@ def _rows(
         if all(cause.change is not None for cause in found):
             break
     rows = [(cause, _row(cause, graphs, modules)) for cause in found]
-    model = graphs[1].origin.model
-    return [row for cause, row in rows if row is not None and not _is_named(cause, row, known, model)]
+    return [row for cause, row in rows if row is not None and not _is_named(cause, row, known, graphs[1])]
 
 
-def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow], model: object) -> bool:
+def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow], target: Graph) -> bool:
     """Whether what is known of layers and of their order tells as much as a row."""
+    model, host = target.origin.model, host_of(target.origin.framework)
     part = part_at(model, row.target)  # which may have several paths
     same = [
         o for o in known if o.target == row.target or (part is not None and part is part_at(model, o.target))
     ]
     if cause.change is None and not row.place:  # a container calls its layers, one of which is named
-        inside = _parts(part)
+        inside = (
+            {id(each) for _, each in host.modules(part)} if host is not None and part is not None else set()
+        )
         return bool(same) or any(
             id(part_at(model, other.target)) in inside for other in known if not other.structure
         )
@@ -91,12 +92,6 @@ def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow], mo
         return any(other.attribute == "order of calls" for other in same)
     of_layer = cause.change.layer or (cause.record is not None and cause.record.kind == "layer")
     return of_layer and bool(row.target) and not all(other.structure for other in same)
-
-
-def _parts(module: Any) -> set[int]:
-    """The identities of a module and its parts, which may be registered elsewhere too."""
-    host = host_of("torch" if hasattr(module, "named_modules") else "mindspore")
-    return set() if module is None or host is None else {id(part) for _, part in host.modules(module)}
 
 
 def _written(found: Sequence[Found]) -> int:
