@@ -21,12 +21,12 @@ COMPILE_LIBRARIES := $(BIN)/python -W ignore -m compileall -qq -x 'site-packages
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml tests/constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "regraft needs Python 3.11 or 3.12: make PYTHON=/path/to/python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(INSTALL) -c constraints.txt "torch==2.13.0"
-	@$(COMPILE_LIBRARIES) & $(INSTALL) -c constraints.txt -e ".[mindspore,sweep]" --group dev && wait
+	$(INSTALL) -c tests/constraints.txt "torch==2.13.0"
+	@$(COMPILE_LIBRARIES) & $(INSTALL) -c tests/constraints.txt -e ".[mindspore,sweep]" --group dev && wait
 	$(INSTALL) --target $(VENV)/numpy2 --upgrade "numpy>=2"  # for one smoke test
 	@$(COMPILE_LIBRARIES) -j 0 || true
 	@touch $@

@@ -249,7 +249,7 @@ def verify(
             recipes=scripts,
         )
     if html is not None:
-        from ..pages import write_page
+        from .pages import write_page
 
         write_page(html, graph, other if isinstance(other, Graph) else Path(other), report, lang=lang)
     return report

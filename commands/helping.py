@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..messages import width_of
+from ..process.messages import width_of
 from .language import LANGUAGE, language, language_of, say, say_lines
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from .. import messages
+from ..process import messages
 
 LANGUAGE = "regraft.language"
 """Key of the context's `meta` under which the language stands that --lang names."""

@@ -177,10 +177,10 @@ def rewrite(
     """
     from .. import api
     from ..api import extensions, targets
+    from ..api.pages import write_page
     from ..backends import find_stale_files
     from ..formats.shard_index import parse_size
     from ..ir import Graph
-    from ..pages import write_page
     from ..passes import default_pipeline
 
     with report_errors(ctx):

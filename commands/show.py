@@ -87,11 +87,11 @@ def show(
     up (convolutions, matrices, recurrent layers), at the sizes of the inputs given.
     """
     from .. import api
+    from ..api.pages import write_page
     from ..ir import render
     from ..ir.analysis.costs import count_costs
     from ..ir.analysis.summary import summarise
     from ..ir.text_form.dot import render_dot
-    from ..pages import write_page
 
     with report_errors(ctx):
         if ir and dot:

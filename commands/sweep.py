@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from ..sweeping import Row
-    from ..sweeping.comparing import Compared
+    from .sweeping import Row
+    from .sweeping.comparing import Compared
 
 _DECIDED = {"output", "to", "json", "force", "help", "html", "quiet", "color", "lang", "output-format"}
 """Options that a suite does not give: the sweep does."""
@@ -119,13 +119,13 @@ def sweep(
     Exit code 1 when a case is not equal or clean; with --against, when one is worse than it was.
     """
     with report_errors(ctx):
-        from ..sweeping import added, read_history, read_suite, sweep, write_tables
-        from ..sweeping.case import NOT_JUDGED
-        from ..sweeping.choosing import chosen
-        from ..sweeping.comparing import compare_rows, summary
-        from ..sweeping.runs import Sweep
-        from ..sweeping.store import read_rows
-        from ..sweeping.tables import write_text
+        from .sweeping import added, read_history, read_suite, sweep, write_tables
+        from .sweeping.case import NOT_JUDGED
+        from .sweeping.choosing import chosen
+        from .sweeping.comparing import compare_rows, summary
+        from .sweeping.runs import Sweep
+        from .sweeping.store import read_rows
+        from .sweeping.tables import write_text
 
         before = [] if against is None else read_rows(against)
         written = history or output / "history.jsonl"
@@ -177,9 +177,9 @@ def _version() -> str:
 
 def _print_tables(rows: Sequence[Row], compared: Sequence[Compared]) -> None:
     """Print the totals where there are groups, and the cases that are not as they should be."""
-    from ..sweeping.case import NOT_JUDGED
-    from ..sweeping.comparing import HEADINGS, cells_of
-    from ..sweeping.totals import totals
+    from .sweeping.case import NOT_JUDGED
+    from .sweeping.comparing import HEADINGS, cells_of
+    from .sweeping.totals import totals
 
     if any(row.group for row in rows):
         headings, lines = totals(rows)

@@ -11,14 +11,14 @@ from regraft.api.explanations.lookup import PAGES, known_codes
 from regraft.cli import invoke as run
 from regraft.cli import main
 from regraft.commands.language import language_of
-from regraft.messages import Catalogue, catalogue, read_po, say_lines, width_of
+from regraft.process.messages import Catalogue, catalogue, read_po, say_lines, width_of
 
 from .tools.messages import Template, templates
 
 ROOT = Path(__file__).resolve().parent.parent
 SYMBOL = ROOT / "examples" / "shared_weight-symbol.json"
 INPUT = ("--input", "data=1x1x3x3")
-PO = ROOT / "messages" / "zh.po"
+PO = ROOT / "process" / "messages" / "zh.po"
 CHINESE = re.compile("[\u4e00-\u9fff]")
 NOT_TRANSLATED = {
     "backends/mindspore_source/templates/": "comments of emitted source, which are English",
@@ -28,7 +28,7 @@ NOT_TRANSLATED = {
     "backends/source/text/": "comments of emitted source, which are English",
     "ir/validation.py": "an excerpt of a graph",
     "diagnosis/findings/plain_list.py": "code",
-    "sweeping/suite.py:5": "code",
+    "commands/sweeping/suite.py:5": "code",
 }
 """Place of a template -> why it has no entry."""
 TERMS = frozenset(

@@ -123,7 +123,7 @@ class TestAction:
             "GITHUB_STEP_SUMMARY": str(summary),
             **inputs,
         }
-        done = run("bash", ROOT / ".ci" / "action", env=environment, cwd=tmp_path)
+        done = run("bash", ROOT / ".github" / "action" / "run", env=environment, cwd=tmp_path)
         return done, summary.read_text()
 
     @pytest.mark.slow
@@ -141,7 +141,7 @@ class TestAction:
         assert not (tmp_path / "pwned").exists()
 
     def test_its_inputs_reach_the_script_as_environment_only(self) -> None:
-        text = (ROOT / "action.yml").read_text()
+        text = (ROOT / ".github" / "action" / "action.yml").read_text()
         scripts = re.findall(r"^ +run: (.*)$", text, re.MULTILINE)
         assert scripts
         assert not any("${{" in line for line in scripts)

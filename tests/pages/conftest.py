@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import regraft
-from regraft.pages import write_page
+from regraft.api.pages import write_page
 
 
 class Block(nn.Module):

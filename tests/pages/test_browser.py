@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import regraft
+from regraft.api.pages import write_page
+from regraft.commands.sweeping import Row, added, write_tables
 from regraft.ir import parse
-from regraft.pages import write_page
-from regraft.sweeping import Row, added, write_tables
 from regraft.verification import ModuleRow, OutputRow, Report
 
 CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)

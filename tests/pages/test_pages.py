@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from regraft.api.pages import write_page
+from regraft.api.pages.histograms import BINS, Tensor, bin_pairs
+from regraft.api.pages.page import embed
+from regraft.api.pages.telling import said_in
+from regraft.api.pages.words import LANGUAGES, WORDS
 from regraft.cli import main
 from regraft.ir import Initializer, UsageError
-from regraft.pages import write_page
-from regraft.pages.histograms import BINS, Tensor, bin_pairs
-from regraft.pages.page import embed
-from regraft.pages.telling import said_in
-from regraft.pages.words import LANGUAGES, WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ROOT / "pages"
+PAGES = ROOT / "api" / "pages"
 RELEASED = {  # d3 7.9.0 and @dagrejs/dagre 3.1.3, as npm has them
     "d3.min.js": "f2094bbf6141b359722c4fe454eb6c4b0f0e42cc10cc7af921fc158fceb86539",
     "d3.LICENSE": "3e6849627f74ff73c257a3ae1efb574015d94fc1035c05ec3c15805165efcbc4",

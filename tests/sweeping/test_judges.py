@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from regraft.commands.sweeping import Case, Sweep, read_suite, sweep
+from regraft.commands.sweeping.choosing import chosen
+from regraft.commands.sweeping.store import Store
 from regraft.ir import UsageError
-from regraft.sweeping import Case, Sweep, read_suite, sweep
-from regraft.sweeping.choosing import chosen
-from regraft.sweeping.store import Store
 
 from .test_sweep import invoke, is_running, spell
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from regraft.commands.sweep import _spell
+from regraft.commands.sweeping import Case, read_suite
+from regraft.commands.sweeping.run_case import _judge
 from regraft.ir import UsageError
-from regraft.sweeping import Case, read_suite
-from regraft.sweeping.run_case import _judge
 
 from .test_sweep import GOOD, invoke, write_suite
 

@@ -18,14 +18,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from regraft.cli import main
+from regraft.commands.sweeping import Case, Row, Sweep, read_suite, sweep
+from regraft.commands.sweeping.case import LASTING
+from regraft.commands.sweeping.comparing import compare_rows, summary
+from regraft.commands.sweeping.fingerprint import environment, fingerprint, forget
+from regraft.commands.sweeping.run_case import blame_limits, last_line
+from regraft.commands.sweeping.store import Store, read_rows
+from regraft.commands.sweeping.tables import write_tables
 from regraft.ir import UsageError
-from regraft.sweeping import Case, Row, Sweep, read_suite, sweep
-from regraft.sweeping.case import LASTING
-from regraft.sweeping.comparing import compare_rows, summary
-from regraft.sweeping.fingerprint import environment, fingerprint, forget
-from regraft.sweeping.run_case import blame_limits, last_line
-from regraft.sweeping.store import Store, read_rows
-from regraft.sweeping.tables import write_tables
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -475,7 +475,7 @@ class TestDask:
         self, tmp_path: Path, answer: bytes | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Nobody is there; or a server that says nothing, or what a scheduler would not."""
-        monkeypatch.setattr("regraft.sweeping.runs._CONNECT", 1)
+        monkeypatch.setattr("regraft.commands.sweeping.runs._CONNECT", 1)
         with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
             address = f"tcp://127.0.0.1:{9 if answer is None else server.getsockname()[1]}"
             accepted = None if answer is None else pool.submit(server.accept)

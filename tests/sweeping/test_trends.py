@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from regraft.commands.sweeping import Row
+from regraft.commands.sweeping.comparing import compare_rows
+from regraft.commands.sweeping.history import KEPT, Past, added, read_history
+from regraft.commands.sweeping.tables import write_tables
+from regraft.commands.sweeping.totals import totals
+from regraft.commands.sweeping.trends import trend_in_svg, trend_in_text
 from regraft.ir import UsageError
-from regraft.sweeping import Row
-from regraft.sweeping.comparing import compare_rows
-from regraft.sweeping.history import KEPT, Past, added, read_history
-from regraft.sweeping.tables import write_tables
-from regraft.sweeping.totals import totals
-from regraft.sweeping.trends import trend_in_svg, trend_in_text
 
 ROWS = [
     Row("a", "onnx", "equal", cpu=4, group="nets"),

@@ -213,7 +213,7 @@ def _numbered(text: str) -> str:
 
 def _print_missing() -> None:
     """Print an entry to be filled for each template that has none: `python tests/tools/messages.py`."""
-    from regraft.messages import say_lines
+    from regraft.process.messages import say_lines
 
     for each in templates():
         if say_lines(re.sub(r"\{\w+\}", "Zq", each.text), "zh").isascii():

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..ir import UsageError
+from ...ir import UsageError
 from .case import VERDICTS, Row
 
 KEPT = 20

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..ir import UsageError
+from ...ir import UsageError
 from .case import LASTING, Row
 from .opened import Opened, is_unchanged, opened_from_json
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, cast
 
-from ..ir import UsageError
+from ...ir import UsageError
 from .case import Case, Row
 from .fingerprint import environment, fingerprint, forget
 from .judged import run_judged

@@ -8,10 +8,10 @@ from typing import Any
 
 import onnx
 
-from ..backends.onnx_model import NODE_CALL, NODE_CLASS
-from ..ir import Graph, Operator, Parameter
-from ..ir.analysis.summary import summarise
-from ..ir.types import type_of_proto
+from ...backends.onnx_model import NODE_CALL, NODE_CLASS
+from ...ir import Graph, Operator, Parameter
+from ...ir.analysis.summary import summarise
+from ...ir.types import type_of_proto
 
 OPERATOR, INPUT, CONSTANT, PARAMETER = range(4)
 """Kinds of node."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..ir.outside.display import printable
+from ...ir.outside.display import printable
 from .case import Row
 from .comparing import HEADINGS, NUMBERS, Compared, cells_of, compare_rows, summary
 from .history import Past

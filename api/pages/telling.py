@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..messages import say, say_lines
+from ...process.messages import say, say_lines
 
 _REASONS = {"outputs": (7,), "modules": (8, 10), "nodes": (6,), "training": (7,)}
 """Table -> the cells of its rows that are messages."""

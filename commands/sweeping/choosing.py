@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..ir import UsageError
+from ...ir import UsageError
 from .case import Case
 
 

@@ -8,7 +8,7 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..ir.outside.display import printable
+from ...ir.outside.display import printable
 from .case import Row
 from .comparing import HEADINGS, NUMBERS, Compared, cells_of
 from .history import Past

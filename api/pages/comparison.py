@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..checkpoints.mapping import read_map
-from ..formats.renames import Rename
-from ..frontends import LoadOptions, read
-from ..ir import Graph, ModelError, RegraftError
-from ..verification import Report
-from ..verification.runners.onnx_runner import OnnxRunner
+from ...checkpoints.mapping import read_map
+from ...formats.renames import Rename
+from ...frontends import LoadOptions, read
+from ...ir import Graph, ModelError, RegraftError
+from ...verification import Report
+from ...verification.runners.onnx_runner import OnnxRunner
 from .histograms import Tensor, bin_pairs
 from .nets import Net, describe_graph, describe_onnx, short_reference
 

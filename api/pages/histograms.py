@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import Array, Initializer
-from ..verification.two_nets.samples import resolved
+from ...ir import Array, Initializer
+from ...verification.two_nets.samples import resolved
 
 BINS = 32
 _MOST = 1 << 16

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from ..ir import UsageError
-from ..ir.outside.names import near_names
+from ...ir import UsageError
+from ...ir.outside.names import near_names
 from .case import Case
 from .named import Imported, expanded, generated_cases
 

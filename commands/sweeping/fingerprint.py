@@ -20,7 +20,7 @@ from pathlib import Path
 from .case import Case
 
 _MODELS = {".onnx", ".mindir", ".pt2", ".json"}
-_OWN = Path(__file__).resolve().parent.parent
+_OWN = Path(__file__).resolve().parents[2]
 _BESIDE = ("tests", "docs", "benchmarks", "examples", "out", "build")
 """Folders of a checkout that are no part of regraft."""
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ..ir import UsageError
+from ...ir import UsageError
 
 _WILD = re.compile(r"[*?\[]")
 _SECONDS = 600.0
@@ -26,7 +26,7 @@ print(*(n for n, v in found.items() if callable(v) and not n.startswith("_")), f
 
 _CASES = """
 import json, sys
-from regraft.sweeping.serving import function_of
+from regraft.commands.sweeping.serving import function_of
 with open(sys.argv[2], "w", encoding="utf-8") as file:
     for case in function_of(sys.argv[1])():
         file.write(json.dumps(case) + "\\n")

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..formats.files import staged
-from ..formats.renames import Rename
-from ..ir import Graph, UsageError, shorten_words
-from ..process.entry import public_call
-from ..verification import Report
+from ...formats.files import staged
+from ...formats.renames import Rename
+from ...ir import Graph, UsageError, shorten_words
+from ...process.entry import public_call
+from ...verification import Report
 from .comparison import Target, gather
 from .telling import said_in
 from .words import LANGUAGES, WORDS

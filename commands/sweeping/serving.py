@@ -1,4 +1,4 @@
-"""``python -m regraft.sweeping.serving BYTES FD JUDGE``: judges the cases that standard input names.
+"""``python -m regraft.commands.sweeping.serving BYTES FD JUDGE``: judges the cases that standard input names.
 
 Each is a line of JSON, ``{"case": …, "room": …}``; the answer is a line of JSON on the descriptor. The first
 answer says that the judge is there. The process ends when its standard input does.
@@ -84,7 +84,7 @@ def _checked(found: object) -> dict[str, Any]:
 
 
 def _failed(error: BaseException) -> dict[str, Any]:
-    from ..ir import RegraftError
+    from ...ir import RegraftError
 
     if isinstance(error, RegraftError):
         place = f" - at {error.place}" if error.place else ""

@@ -1,4 +1,4 @@
-"""``python -m regraft.sweeping.limited BYTES ARGUMENT...``: a command line that is held to its memory.
+"""``python -m regraft.commands.sweeping.limited BYTES ARGUMENT...``: a command held to its memory.
 
 It ends when its standard input does: with the process that started it, however that ends.
 """
@@ -24,7 +24,7 @@ def main() -> None:
     confine(int(sys.argv[1]))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.argv[1:] = sys.argv[2:]
-    from ..__main__ import main as run
+    from ...__main__ import main as run
 
     record_opened()
     run()

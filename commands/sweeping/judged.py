@@ -64,7 +64,7 @@ class _Worker:
         self._unread, (self._answers, theirs) = b"", os.pipe()
         file, _, function = case.judge.rpartition(":")
         judge = f"{self._folder / file}:{function}"
-        command = ["regraft.sweeping.serving", str(case.memory), str(theirs), judge]
+        command = ["regraft.commands.sweeping.serving", str(case.memory), str(theirs), judge]
         try:
             self._process = Process(command, self._folder, self._room, [theirs])
         finally:

@@ -28,7 +28,7 @@ _ROUNDS = 20
 class Process:
     """A Python module in a process, session and folder of its own.
 
-    Its standard input ends when this process does, which `regraft.sweeping.limited` takes for its end.
+    Its input ends when this process does, which `regraft.commands.sweeping.limited` takes for its own end.
 
     Args:
         module: what Python runs, with its arguments.

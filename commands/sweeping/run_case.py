@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from ..ir.outside.own_folders import OwnFolder, sweep
+from ...ir.outside.own_folders import OwnFolder, sweep
 from .case import Case, Row
 from .opened import read_opened
 from .process import PRINTED, Process
@@ -56,7 +56,7 @@ def run_case(case: Case, key: str, url: str, *, keep: bool) -> Row:
         room = own.path
         (room / "output").mkdir()
         began = time.monotonic()
-        command = ["regraft.sweeping.limited", str(case.memory), *command_of(case, room / "output")]
+        command = ["regraft.commands.sweeping.limited", str(case.memory), *command_of(case, room / "output")]
         process = Process(command, folder, room)
         try:
             in_time = process.wait(case.seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from ..ir.outside.display import printable
+from ...ir.outside.display import printable
 from .case import GOOD, NOT_JUDGED
 from .history import Key, Past
 
