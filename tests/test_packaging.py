@@ -99,9 +99,7 @@ def test_no_page_is_named_that_is_not_there() -> None:
     assert "urls" not in PROJECT
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "README.zh-CN.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"]
-)
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "docs/CONTRIBUTING.md", "docs/SECURITY.md"])
 def test_documents_name_files_that_are_there(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     for path in re.findall(r"`((?:docs|tests|examples|api)/[\w./-]*\w(?:\.\w+)?/?)`", text):
@@ -123,7 +121,7 @@ class TestAction:
             "GITHUB_STEP_SUMMARY": str(summary),
             **inputs,
         }
-        done = run("bash", ROOT / ".github" / "action" / "run", env=environment, cwd=tmp_path)
+        done = run("bash", ROOT / ".ci" / "action", env=environment, cwd=tmp_path)
         return done, summary.read_text()
 
     @pytest.mark.slow
@@ -141,7 +139,7 @@ class TestAction:
         assert not (tmp_path / "pwned").exists()
 
     def test_its_inputs_reach_the_script_as_environment_only(self) -> None:
-        text = (ROOT / ".github" / "action" / "action.yml").read_text()
+        text = (ROOT / ".ci" / "action.yml").read_text()
         scripts = re.findall(r"^ +run: (.*)$", text, re.MULTILINE)
         assert scripts
         assert not any("${{" in line for line in scripts)
