@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from ..frameworks.mindspore import MINDSPORE, MINDSPORE_2_0
+from ..frameworks.mxnet import GLUON, MODULE
+from ..frameworks.record import Framework
+from ..frameworks.torch import TORCH
 from ..ir import Graph, Initializer, Module, Parameter
 from .base import Change, Pass
-from .default_laws import Rows, default_law, rows_of, shape_that_tells
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,11 @@ class NormaliseInitializers(Pass):
     def run(self, graph: Graph) -> list[Change]:
         """Normalise; see the class."""
         framework = graph.origin.framework if self.framework == "auto" else self.framework
-        rows = rows_of(framework, mindspore=self.mindspore, mxnet=self.mxnet)
+        records = {
+            "torch": TORCH,
+            "mindspore": MINDSPORE if self.mindspore == "2.1" else MINDSPORE_2_0,
+            "mxnet": GLUON if self.mxnet == "gluon" else MODULE,
+        }.get(framework)
         holders = _holders(graph)
         paths = graph.parameter_paths()
         defaults: dict[tuple[str, str], list[tuple[str, Initializer]]] = {}
@@ -74,7 +81,7 @@ class NormaliseInitializers(Pass):
             if stated is not None and stated.law != "unknown":
                 continue
             place = (paths.get(parameter.key) or [parameter.name])[0]
-            owner, law = _find_law(graph, rows, parameter, holders.get(parameter.key, []))
+            owner, law = _find_law(graph, records, parameter, holders.get(parameter.key, []))
             if law is None or stated is not None:
                 unknown.append(place)
                 continue
@@ -105,17 +112,21 @@ def _holders(graph: Graph) -> dict[int, list[tuple[Module, str]]]:
 
 
 def _find_law(
-    graph: Graph, rows: Rows, parameter: Parameter, holders: list[tuple[Module, str]]
+    graph: Graph, records: Framework | None, parameter: Parameter, holders: list[tuple[Module, str]]
 ) -> tuple[tuple[str, str], Initializer | None]:
     """Return (class, attribute) and default law of the first module that holds the parameter and has one."""
-    for module, role in holders:
-        siblings = {name: graph.parameter(key) for name, key in module.parameters.items()}
-        shape = shape_that_tells(parameter, siblings, role)
-        law = None if module.namesake else default_law(rows, module.class_name, role, shape)
+    role, shape = parameter.role or parameter.declared, parameter.data.shape
+    if records is None:
+        return ("", role), None
+    for module, attribute in holders:
+        weight = module.parameters.get("weight")
+        told_by = None if weight is None else graph.parameter(weight).data.shape
+        law = None
+        if not module.namesake:
+            law = records.default_law(module.class_name, attribute, shape, told_by)
         if law is not None:
-            return (module.class_name, role), law
-    role = parameter.role or parameter.declared
-    return ("", role), None if holders else default_law(rows, "", role, parameter.data.shape)
+            return (module.class_name, attribute), law
+    return ("", role), None if holders else records.default_law("", role, shape)
 
 
 def _make_change(framework: str, owner: str, role: str, made: list[tuple[str, Initializer]]) -> Change:

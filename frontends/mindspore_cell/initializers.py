@@ -5,45 +5,17 @@ What a layer states is held to the values: `set_data` leaves no other trace.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...frameworks.mindspore import MINDSPORE
 from ...ir import Graph, Initializer, Parameter
 from ..infer_initializers import SAMPLE, UNKNOWN, Held, drawn, infer_laws
 from .construction import laws_of
-from .operators.attention import is_attention
-from .operators.recurrent import recurrent_kind
 from .tree import CellTree
 
-_HE = Initializer.of("he_uniform", a=math.sqrt(5), mode="fan_in")
-_DENSE = ("Dense", "Conv1d", "Conv2d", "Conv3d", "Conv1dTranspose", "Conv2dTranspose", "Conv3dTranspose")
-_NORMS = (
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "LayerNorm",
-    "GroupNorm",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-)
-FIXED = {
-    "gamma": Initializer.of("ones"),
-    "beta": Initializer.of("zeros"),
-    "moving_mean": Initializer.of("zeros"),
-    "moving_variance": Initializer.of("ones"),
-}
-_ATTENTION = {
-    **dict.fromkeys(
-        ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"),
-        Initializer.of("xavier_uniform", gain=1.0),
-    ),
-    "in_proj_bias": Initializer.of("zeros"),
-    **dict.fromkeys(("bias_k", "bias_v"), Initializer.of("xavier_normal", gain=1.0)),
-}
-"""What nn.MultiheadAttention draws its own parameters from."""
 _NAMED = {
     "zeros": Initializer.of("zeros"),
     "zero": Initializer.of("zeros"),
@@ -57,16 +29,6 @@ _NAMED = {
     "trunc_normal": Initializer.of("trunc_normal", mean=0.0, std=0.01, low=-2.0, high=2.0),
     "truncatednormal": Initializer.of("trunc_normal", mean=0.0, std=0.01, low=-2.0, high=2.0),
 }
-_KEPT = {
-    "weight": "weight_init",
-    "bias": "bias_init",
-    "gamma": "gamma_init",
-    "beta": "beta_init",
-    "moving_mean": "moving_mean_init",
-    "moving_variance": "moving_var_init",
-    "embedding_table": "init_tensor",
-}
-"""Attribute of a Parameter -> attribute under which its layer keeps what it was initialised with."""
 
 
 def state_laws(graph: Graph, tree: CellTree, root: Any) -> None:
@@ -111,32 +73,16 @@ def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
         return law_of_object(getattr(pending, "init", None))
     if not type(cell).__module__.startswith("mindspore.nn"):
         return None
-    kept = vars(cell).get(_KEPT.get(attribute, ""))
+    name = type(cell).__name__
+    layer = MINDSPORE.layer(name)
+    state = None if layer is None else layer.state(attribute)
+    kept = None if state is None else vars(cell).get(state.kept or state.argument)
     if kept is not None and (found := law_of_object(kept)) is not None:
         return found
-    name = type(cell).__name__
-    if name.startswith("Embedding") and attribute == "embedding_table":
-        return _NAMED["normal"]
-    if attribute in FIXED and name in _NORMS:
-        return FIXED[attribute]
-    if name == "PReLU" and attribute == "weight":
-        return Initializer.of("constant", value=0.25)
-    if is_attention(cell) and attribute in _ATTENTION:
-        return _ATTENTION[attribute]
-    if recurrent_kind(cell):
-        hidden = getattr(cell, "hidden_size", 0)
-        return _uniform(hidden) if isinstance(hidden, int) else None
-    if name not in _DENSE:
-        return None
-    weight = cell._params.get("weight")  # since 2.1; Dense does not keep the arguments
-    fan_in = 0 if weight is None else math.prod(weight.shape[1:])
-    return _HE if attribute == "weight" else _uniform(fan_in) if attribute == "bias" else None
-
-
-def _uniform(fan: int) -> Initializer | None:
-    """Uniform within 1/sqrt(fan)."""
-    bound = 1 / math.sqrt(fan) if fan > 0 else 0.0
-    return Initializer.of("uniform", low=-bound, high=bound) if bound else None
+    weight = cell._params.get("weight")
+    return MINDSPORE.default_law(
+        name, attribute, tuple(parameter.shape), None if weight is None else tuple(weight.shape)
+    )
 
 
 def law_of_object(value: Any) -> Initializer | None:

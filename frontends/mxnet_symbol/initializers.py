@@ -6,32 +6,17 @@ import json
 from functools import lru_cache
 from math import prod, sqrt
 
+from ...frameworks.mxnet import GLUON, GLUON_SCALE, MODULE
 from ...ir import Initializer
-
-DEFAULT_SCALE = 0.07
-"""Gluon's default for weights is Uniform(0.07)."""
-
-_BY_ROLE = {
-    "bias": "zeros",
-    "beta": "zeros",
-    "gamma": "ones",
-    "moving_mean": "zeros",
-    "moving_var": "ones",
-    "moving_avg": "zeros",
-    "running_mean": "zeros",
-    "running_var": "ones",
-}
 
 
 def default_initializer(role: str, *, gluon: bool) -> Initializer | None:
     """What MXNet gives a parameter that states nothing.
 
-    None where that depends on how it is trained: weights start from Uniform(0.07) in Gluon and from
-    Uniform(0.01) in Module.
+    None where that depends on how it is trained: Gluon and Module start weights from other laws.
     """
-    if role == "weight" and gluon:
-        return Initializer.of("uniform", low=-DEFAULT_SCALE, high=DEFAULT_SCALE)
-    return Initializer.of(_BY_ROLE[role]) if role in _BY_ROLE else None
+    law = GLUON.default_law("", role, ())
+    return law if gluon or law == MODULE.default_law("", role, ()) else None
 
 
 @lru_cache(maxsize=1024)
@@ -58,7 +43,7 @@ def stated_initializer(text: str, shape: tuple[int, ...]) -> Initializer | None:
     if name == "constant":
         return Initializer.of("constant", value=number("value", 0.0))
     if name == "uniform":
-        scale = number("scale", DEFAULT_SCALE)
+        scale = number("scale", GLUON_SCALE)
         return Initializer.of("uniform", low=-scale, high=scale)
     if name == "normal":
         return Initializer.of("normal", mean=0.0, std=number("sigma", 0.01))

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....frameworks.mindspore import MINDSPORE
 from ....ir import Graph, ModelError, Parameter, TensorData, Value
 from ....ir.outside.mapped import MappedFile
 from ...infer_initializers import UNKNOWN
-from ..initializers import FIXED
 from ..mindir import element_type
 from .layers import Layer
 
@@ -46,7 +46,7 @@ def add_parameters(
                 data=_data(file, tensor, name, opened),
                 trainable=role not in _STATISTICS,
                 is_buffer=role in _STATISTICS,
-                initializer=FIXED.get(role, UNKNOWN),
+                initializer=MINDSPORE.default_law("BatchNorm2d", role, ()) or UNKNOWN,
                 role=role,
             )
         )

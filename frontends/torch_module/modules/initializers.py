@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from math import prod, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ....frameworks.record import Layer
+from ....frameworks.torch import TORCH
 from ....ir import Initializer
 from ...infer_initializers import SAMPLE, Held, drawn, infer_laws
 from ..export.tensors import array_of
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-Rule = Callable[[Any, str], "Initializer | None"]
-ZEROS, ONES = Initializer.of("zeros"), Initializer.of("ones")
+DRAWN = frozenset(name for name, layer in TORCH.layers.items() if layer.states)
+"""Torch's layers that have parameters."""
 
 
 def initial_laws(
@@ -34,7 +35,7 @@ def initial_laws(
     known = seen or {}
     held: dict[int, Held] = {}
     for module in root.modules():
-        rule = _rule_of(module)
+        layer = _layer_of(module)
         for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
             if (
                 tensor is None
@@ -43,10 +44,10 @@ def initial_laws(
                 or isinstance(tensor, UninitializedTensorMixin)
             ):
                 continue
-            if rule is None and name in module._buffers:
+            if layer is None and name in module._buffers:
                 continue  # computed by the model, not drawn
-            law = None if rule is None else rule(module, name)
-            kind = (type(module).__name__ if rule is None else rule, name, tensor.dim())
+            law = None if layer is None else _stated(module, layer, name, tensor)
+            kind = (type(module).__name__ if layer is None else layer.states, name, tensor.dim())
             held[id(tensor)] = Held(tuple(tensor.shape), partial(_values, tensor), law, kind)
     return {**dict(zip(held, infer_laws(list(held.values())), strict=True)), **known}
 
@@ -60,16 +61,28 @@ def _values(tensor: Tensor) -> np.ndarray | None:
     return array_of(tensor.detach().flatten()[:SAMPLE])
 
 
-def _rule_of(module: Module) -> Rule | None:
-    """The rule of a layer of torch's own, or of a subclass that initialises as it does."""
+def _layer_of(module: Module) -> Layer | None:
+    """The record of a layer of torch's own, or of a subclass that initialises as it does."""
     found = _home_class(module, "__init__")
-    return None if found is None else RULES.get(found.__name__)
+    return None if found is None or found.__name__ not in DRAWN else TORCH.layers[found.__name__]
+
+
+def _stated(module: Module, layer: Layer, name: str, tensor: Tensor) -> Initializer | None:
+    """The law of a tensor of a layer: a number that the constructor was given, else the default."""
+    state = layer.state(name)
+    value = getattr(module, state.argument, None) if state is not None and state.argument else None
+    if isinstance(value, (int, float)):
+        return Initializer.of("constant", value=float(value))
+    weight = getattr(module, "weight", None)
+    return TORCH.default_law(
+        layer.name, name, tuple(tensor.shape), None if weight is None else tuple(weight.shape)
+    )
 
 
 def is_torchs(module: Module) -> bool:
     """Whether a layer is torch's own, or of a subclass that keeps how it resets its parameters."""
     found = _home_class(module)
-    return found is not None and found.__name__ in RULES
+    return found is not None and found.__name__ in DRAWN
 
 
 def _home_class(module: Module, *others: str) -> type | None:
@@ -85,94 +98,3 @@ def _home_class(module: Module, *others: str) -> type | None:
 def is_home(name: str) -> bool:
     """Whether a Python module holds torch's own layers."""
     return name.partition(".")[0] == "torch" and name.startswith("torch.nn.modules")
-
-
-def _uniform(bound: float) -> Initializer:
-    return Initializer.of("uniform", low=-bound, high=bound)
-
-
-def _weighted(module: Any, name: str) -> Initializer | None:
-    """Convolutions and linear layers: kaiming_uniform_(a=sqrt(5)), and the bias by the weight's fan-in."""
-    weight = module.weight
-    fan_in = weight.shape[1] * prod(weight.shape[2:])
-    if name == "weight":
-        return Initializer.of("he_uniform", a=sqrt(5), mode="fan_in")
-    return _uniform(1 / sqrt(fan_in)) if name == "bias" and fan_in else None
-
-
-def _bilinear(module: Any, name: str) -> Initializer | None:
-    return _uniform(1 / sqrt(module.weight.shape[1])) if name in ("weight", "bias") else None
-
-
-def _norm(_module: Any, name: str) -> Initializer | None:
-    return {
-        "weight": ONES,
-        "bias": ZEROS,
-        "running_mean": ZEROS,
-        "running_var": ONES,
-        "num_batches_tracked": ZEROS,
-    }.get(name)
-
-
-def _embedding(_module: Any, name: str) -> Initializer | None:
-    """Standard normal, but for the row of padding, which is zero in every framework's layer."""
-    return Initializer.of("normal", mean=0.0, std=1.0) if name == "weight" else None
-
-
-def _attention(_module: Any, name: str) -> Initializer | None:
-    if name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
-        return Initializer.of("xavier_uniform", gain=1.0)
-    if name == "in_proj_bias":
-        return ZEROS
-    return Initializer.of("xavier_normal", gain=1.0) if name in ("bias_k", "bias_v") else None
-
-
-def _attention_output(module: Any, name: str) -> Initializer | None:
-    """The output projection of an attention: a linear layer whose bias starts at zero."""
-    return ZEROS if name == "bias" else _weighted(module, name)
-
-
-def _recurrent(module: Any, _name: str) -> Initializer | None:
-    return _uniform(1 / sqrt(module.hidden_size)) if module.hidden_size > 0 else None
-
-
-def _prelu(module: Any, name: str) -> Initializer | None:
-    return Initializer.of("constant", value=float(module.init)) if name == "weight" else None
-
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        (
-            "Linear",
-            "Conv1d",
-            "Conv2d",
-            "Conv3d",
-            "ConvTranspose1d",
-            "ConvTranspose2d",
-            "ConvTranspose3d",
-        ),
-        _weighted,
-    ),
-    "NonDynamicallyQuantizableLinear": _attention_output,
-    "Bilinear": _bilinear,
-    **dict.fromkeys(
-        (
-            "BatchNorm1d",
-            "BatchNorm2d",
-            "BatchNorm3d",
-            "SyncBatchNorm",
-            "InstanceNorm1d",
-            "InstanceNorm2d",
-            "InstanceNorm3d",
-            "LayerNorm",
-            "GroupNorm",
-            "RMSNorm",
-        ),
-        _norm,
-    ),
-    **dict.fromkeys(("Embedding", "EmbeddingBag"), _embedding),
-    "MultiheadAttention": _attention,
-    **dict.fromkeys(("RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"), _recurrent),
-    "PReLU": _prelu,
-}
-"""Layer class -> its rule."""

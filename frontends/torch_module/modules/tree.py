@@ -10,7 +10,7 @@ from ..export.module_stacks import normalised_stack
 from ..export.tensors import array_of, as_real
 from ..given_values import place_of
 from ..symbols import dtype_of
-from .initializers import RULES, initial_laws, is_home, is_torchs
+from .initializers import DRAWN, initial_laws, is_home, is_torchs
 from .lazy import uninitialised_error
 from .plain_tensors import require_plain
 
@@ -71,7 +71,7 @@ def tree_of_module(graph: Graph, root: Module) -> Tree:
             name,
             container=_container(module),
             arguments=_constructor_arguments(module),
-            namesake=type(module).__name__ in RULES and not is_torchs(module),
+            namesake=type(module).__name__ in DRAWN and not is_torchs(module),
         )
         tree.modules[id(module)] = key
         _add_parameters(tree, module, key, path, laws)
@@ -95,7 +95,7 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
         stack = node.meta.get("nn_module_stack") or {}
         for key, (_, class_name) in zip(normalised_stack(stack), stack.values(), strict=False):
             home, _, name = str(class_name).rpartition(".")
-            if classes.setdefault(key.partition("@")[0], name) in RULES and home and not is_home(home):
+            if classes.setdefault(key.partition("@")[0], name) in DRAWN and home and not is_home(home):
                 others.add(key.partition("@")[0])
     keys = {"": graph.modules.add(classes.get("", "Module"))}
 
