@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from .export.decided_sizes import SizeDecision, differ, first_deviating, shape_at, sizes_decided
 
 if TYPE_CHECKING:
     import torch
@@ -94,13 +96,55 @@ def trace_first(
     refusal = "its decomposition cannot be traced on these arguments"
     for function in functions:
         try:
-            with mode, _without_values(mode):
-                return make_fx(function, pre_dispatch=composites)(*values)
+            with mode, _without_values(mode), sizes_decided() as decisions:
+                body = make_fx(function, pre_dispatch=composites)(*values)
         except Inexpressible as error:
             refusal = str(error)
         except Exception as error:  # a decomposition may fail in any way on sizes that are symbols
             refusal = f"{refusal} ({type(error).__name__})" if function is functions[-1] else refusal
+        else:
+            decided = _decided(decisions, function, body, values, mode)
+            if decided is None:
+                return body
+            refusal = f"its decomposition goes by sizes: `{decided.text()}` in the example"
     raise Untraceable(refusal)
+
+
+def _decided(
+    decisions: Sequence[SizeDecision],
+    function: Callable[..., Any],
+    body: GraphModule,
+    values: Sequence[Any],
+    mode: Any,
+) -> SizeDecision | None:
+    """The first condition on sizes for which a traced graph is not its function at other sizes."""
+    import torch
+
+    environment = mode.shape_env
+
+    def drawn(value: Any, sizes: Mapping[Any, int]) -> Any:
+        shape = shape_at(value.shape if hasattr(value, "shape") else [value], environment, sizes)
+        if shape is None:
+            raise Untraceable("its decomposition goes by sizes that data decides")
+        if not hasattr(value, "shape"):
+            return shape[0]
+        if value.dtype.is_floating_point or value.dtype.is_complex:
+            return torch.randn(shape, dtype=value.dtype)
+        return torch.randint(2, shape).to(value.dtype)
+
+    def differs(sizes: Mapping[Any, int]) -> bool | None:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            given = [drawn(value, sizes) for value in values]
+            try:
+                wanted = function(*given)
+            except Exception:  # a decomposition may refuse sizes in any way
+                return None
+            try:
+                return differ(wanted, torch.fx.Interpreter(body).run(*given))
+            except Exception:  # what was traced for other sizes may fail in any way
+                return True
+
+    return first_deviating(decisions, environment, differs) if decisions else None
 
 
 @contextmanager

@@ -21,13 +21,21 @@ from ..symbols import is_symbolic
 from .cached_tensors import entries_read, find_caches
 from .containers import open_containers
 from .custom_gradients import own_gradients
+from .decided_sizes import (
+    SizeDecision,
+    differs_from_program,
+    first_deviating,
+    repeated_to,
+    shape_at,
+    sizes_decided,
+)
 from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
 from .export_errors import export_error, first_line, require_python, trace_error
 from .module_methods import idle_moves, registered_members, without_new_buffers, wrapped_alone
 from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
-from .strategies import Sizes, choose_sizes, trace
+from .strategies import Sizes, Unfaithful, choose_sizes, trace
 from .tensors import array_of, as_real, tensor_of, tensor_placeholders
 from .tracing import lean_tracing, unlogged, unprinted, unused_constants
 from .training_modes import idle_dropouts, training_differences
@@ -140,11 +148,30 @@ def _with_axes(
     module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]], numbers: bool
 ) -> Captured:
     """Export with dynamic axes, or without where the module insists on one size."""
-    traced = bound.repeated(axes) if axes else bound
+    opened = axes
 
     def symbolic() -> Captured:
-        found = _export(module, traced, axes, numbers)
+        nonlocal opened
+        opened, notes = axes, []
+        while True:
+            traced = bound.repeated(opened)
+            with sizes_decided() as decisions:
+                found = _export(module, traced, opened, numbers)
+            decided = _decided(found, module, traced, decisions)
+            if decided is None:
+                break
+            why, closed = decided
+            opened = {
+                n: left
+                for n, own in opened.items()
+                if (left := tuple(a for a in own if (n, a) not in closed))
+            }
+            if not opened:
+                raise Unfaithful(why)
+            places = ", ".join(f"{bound.input_name(name)}:{axis}" for name, axis in sorted(closed))
+            notes.append(f"static sizes of {places}: the model insists on {why}")
         found.examples = [array_of(as_real(t)) for t in bound.tensors.values()]
+        found.notes += notes
         return found
 
     return choose_sizes(
@@ -152,9 +179,43 @@ def _with_axes(
             module,
             fixed=lambda: _export(module, bound, {}, numbers),
             symbolic=symbolic if axes else None,
-            constants=lambda found: [f"{name}:{axis}" for name, axis in _specialised(found, bound, axes)],
+            constants=lambda found: [
+                f"{bound.input_name(name)}:{axis}" for name, axis in _specialised(found, bound, opened)
+            ],
         )
     )
+
+
+def _decided(
+    found: Captured, module: Module, bound: Arguments, decisions: Sequence[SizeDecision]
+) -> tuple[str, set[tuple[str, int]]] | None:
+    """Return for which sizes alone an export is the model, in words, and the axes; None where for all."""
+    placeholders = tensor_placeholders(found.program)
+    fakes = {name: node.meta["val"] for name, node in zip(bound.tensors, placeholders, strict=True)}
+    mode = next((m for fake in fakes.values() if (m := getattr(fake, "fake_mode", None))), None)
+    if not decisions or mode is None:
+        return None
+    environment = mode.shape_env
+    axes: dict[Any, list[tuple[str, int]]] = {}
+    for name, fake in fakes.items():
+        for axis, size in enumerate(fake.shape):
+            if is_symbolic(size):
+                axes.setdefault(size.node.expr, []).append((name, axis))
+
+    def differs(sizes: Mapping[Any, int]) -> bool | None:
+        shapes = {name: shape_at(fake.shape, environment, sizes) for name, fake in fakes.items()}
+        given = {n: repeated_to(t, s) for n, t in bound.tensors.items() if (s := shapes[n]) is not None}
+        return differs_from_program(module, found.program, bound, given) if len(given) == len(fakes) else None
+
+    decided = first_deviating(decisions, environment, differs, open_sizes=frozenset(axes))
+    if decided is None:
+        return None
+    symbols = decided.condition.free_symbols
+    first = {symbol: own[0] for symbol, own in axes.items()}
+    names = {symbol: f"{bound.input_name(name)}.shape[{axis}]" for symbol, (name, axis) in first.items()}
+    asked = f", which {decided.place} asks" if decided.place else ""
+    closed = {place for symbol in symbols for place in axes.get(symbol, ())}
+    return f"sizes with `{decided.text(names)}`{asked}", closed
 
 
 def require_runnable(captured: Captured) -> None:

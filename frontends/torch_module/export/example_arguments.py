@@ -52,6 +52,10 @@ class Arguments:
         """The leaves that are numbers, truth values or texts, in order."""
         return {n: v for n, v in self.leaves.items() if v is not None and n not in self.tensors}
 
+    def input_name(self, leaf: str) -> str:
+        """Return the name that a leaf has as an input of the graph."""
+        return leaf.replace("*", f"{self.variadic}_", 1)
+
     def repeated(self, axes: Mapping[str, Sequence[int]]) -> Arguments:
         """The same with these axes of size 1 doubled: torch.export makes a constant of a size of 1."""
         leaves = dict(self.leaves)
@@ -245,7 +249,7 @@ def dynamic_axes(arguments: Arguments, options: LoadOptions) -> dict[str, tuple[
         ModelError: E103 for inputs that there are not, and axes that they have not.
     """
     tensors = arguments.tensors
-    leaf_of = {n.replace("*", f"{arguments.variadic}_", 1): n for n in tensors}  # as the graph names them
+    leaf_of = {arguments.input_name(n): n for n in tensors}
     unknown = sorted(set(options.dynamic) - set(leaf_of))
     if unknown:
         raise ModelError(

@@ -57,6 +57,12 @@ PATCHES = (
         "records the branches that the example decides",
     ),
     Patch(
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv",
+        "_check_frozen",
+        "records the branches that the example's sizes decide",
+        saves_only=True,
+    ),
+    Patch(
         "torch._library.utils:MutationChecker",
         "check",
         "takes an optional tensor that is not given for one that is written",
