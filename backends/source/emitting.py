@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -289,6 +290,15 @@ def same(values: Sequence[int]) -> int | tuple[int, ...]:
     return int(values[0]) if len(set(values)) == 1 else tuple(int(v) for v in values)
 
 
+def product_of(factors: Sequence[int]) -> Expression:
+    """Return the fan-in of a layer's weight, ``in_channels * kernel_area``, for a `FanIn`."""
+    parts: list[Part] = [Literal(factors[0], "fan_in")]
+    rest = math.prod(factors[1:])
+    if rest != 1:
+        parts += [" * ", Literal(rest, "kernel_area")]
+    return Expression(tuple(parts))
+
+
 __all__ = [
     "Argument",
     "Call",
@@ -305,5 +315,6 @@ __all__ = [
     "arguments",
     "initializer_argument",
     "optional",
+    "product_of",
     "same",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...source import structural_emitters
+from ...source.emitters import PYTHON
 from ...source.emitting import CallEmitter, EmitterTable
 from ...source.text_emitters import TextEmitter, text_emitter
 from . import (
@@ -51,7 +51,7 @@ TABLE = EmitterTable.merge(
     resize.TABLE,
     shape.TABLE,
     special.TABLE,
-    structural_emitters.TABLE,
+    PYTHON,
     stub.TABLE,
     telling.TABLE,
 )

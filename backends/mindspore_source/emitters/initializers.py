@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ....ir import Initializer, Parameter
-from ...source.emitting import Argument
+from ...source.emitting import Argument, product_of
 from ...source.expressions import MULTIPLY, Call, Expression, FanIn, Literal, Part, Quoted, infix
 
 _DTYPES = {"bool": "bool_"}
@@ -53,7 +53,7 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
             if low != -high:
                 return None
             if fan_in and math.isclose(high, 1 / math.sqrt(math.prod(fan_in)), rel_tol=1e-6):
-                root = Call("math.sqrt", (Argument("", FanIn(_product(fan_in))),))
+                root = Call("math.sqrt", (Argument("", FanIn(product_of(fan_in))),))
                 return _call("Uniform", infix("1", "/", root, MULTIPLY))
             return _call("Uniform", Literal(high, "bound"))
         case "normal":
@@ -154,11 +154,3 @@ def own_parameter(parameter: Parameter, name: str) -> Part:
 
 def _call(name: str, *values: Part) -> Expression:
     return Expression((Call(name, tuple(Argument("", v) for v in values)),))
-
-
-def _product(factors: Sequence[int]) -> Expression:
-    parts: list[Part] = [Literal(factors[0], "fan_in")]
-    rest = math.prod(factors[1:])
-    if rest != 1:
-        parts += [" * ", Literal(rest, "kernel_area")]
-    return Expression(tuple(parts))

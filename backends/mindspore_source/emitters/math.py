@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
+from ...source.emitters.arithmetic import extreme_of_sizes, is_of_tuples, quotient_of_sizes, remainder
 from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
 from ...source.expressions import (
     ADD,
@@ -18,7 +17,6 @@ from ...source.expressions import (
     Element,
     Helper,
     Part,
-    Tuple,
     call,
     infix,
     method,
@@ -52,17 +50,6 @@ _UNARY = {
     "Tan": "tan",
 }
 
-_INFIX = {  # operator, level
-    "Add": ("+", ADD),
-    "Sub": ("-", ADD),
-    "Mul": ("*", MULTIPLY),
-    "Equal": ("==", COMPARE),
-    "Greater": (">", COMPARE),
-    "Less": ("<", COMPARE),
-    "GreaterOrEqual": (">=", COMPARE),
-    "LessOrEqual": ("<=", COMPARE),
-}
-
 _BINARY = {
     "And": "logical_and",
     "Or": "logical_or",
@@ -93,58 +80,12 @@ for _op_type, _function in _BINARY.items():
     _binary(_op_type, _function)
 
 
-@TABLE.call(*_INFIX)
-def infix_operator(view: View) -> Expression:
-    """Emit ``x + y``."""
-    symbol, level = _INFIX[view.operator.op_type]
-    right = level + 1
-    if _is_tuple(view):
-        return _of_tuples(view, symbol, level)
-    found = infix(view.use(0, level if level > COMPARE else right), symbol, view.use(1, right), level)
-    return replace(found, host=_host(view))
-
-
-def _is_tuple(view: View) -> bool:
-    """Whether the operands are shapes of one length, or one such and a constant."""
-    kinds = {view.host(0), view.host(1)}
-    return "tuple" in kinds and all(
-        view.host(s) == "tuple" or ((c := view.constant(s)) is not None and c.size == 1) for s in (0, 1)
-    )
-
-
-def _of_tuples(view: View, symbol: str, level: int) -> Expression:
-    """Return arithmetic on shapes, element by element: ``(x.shape[0] * 2,)``."""
-
-    def size(slot: int) -> Part:
-        constant = view.constant(slot)
-        if constant is not None:
-            return Literal(int(constant.reshape(-1)[0]), "size")
-        return Element(view.use(slot, ATOM), 0)
-
-    less = view.constant(1) if symbol == "+" else None
-    if less is not None and int(less.reshape(-1)[0]) < 0:
-        found = infix(size(0), "-", Literal(-int(less.reshape(-1)[0]), "size"), level)
-    else:
-        found = infix(size(0), symbol, size(1), level)
-    return Expression((Tuple((found,)),), host="tuple")
-
-
-def _host(view: View) -> str:
-    kinds = {view.host(0), view.host(1)} - {""}
-    if "tuple" in kinds:
-        raise Refused
-    numbers = [(c := view.constant(s)) is not None and c.size == 1 and c.ndim <= 1 for s in (0, 1)]
-    return "int" if kinds and (view.host(0) == view.host(1) or any(numbers)) else ""
-
-
 @TABLE.call("Div")
 def divide(view: View) -> Expression:
     """Emit ``x / y``; integers truncate, as ONNX has it."""
-    if _is_tuple(view):
-        return _of_tuples(view, "//", MULTIPLY)
-    host = _host(view)
-    if host:
-        return replace(infix(view.use(0, MULTIPLY), "//", view.use(1, UNARY), MULTIPLY), host=host)
+    sizes = quotient_of_sizes(view)
+    if sizes is not None:
+        return sizes
     if view.type(0).dtype.startswith(("int", "uint")):
         return call("ops.div", view.use(0), view.use(1), rounding_mode="trunc")
     return infix(view.use(0, MULTIPLY), "/", view.use(1, UNARY), MULTIPLY)
@@ -153,8 +94,8 @@ def divide(view: View) -> Expression:
 @TABLE.call("Mod")
 def modulo(view: View) -> Expression:
     """Emit ``x % y`` with Python's sign, or the dividend's with fmod=1."""
-    if _is_tuple(view) and not view.operator.int("fmod"):
-        return _of_tuples(view, "%", MULTIPLY)
+    if is_of_tuples(view) and not view.operator.int("fmod"):
+        return remainder(view)
     dtype = view.type(0).dtype
     if dtype == "uint64":
         raise Refused  # as its division is by way of float64
@@ -166,8 +107,7 @@ def modulo(view: View) -> Expression:
         return call(Helper("fmod" if view.operator.int("fmod") else "modulo"), view.tensor(0), view.tensor(1))
     if view.operator.int("fmod"):
         return call("ops.fmod", view.use(0), view.use(1))
-    found = infix(view.use(0, MULTIPLY), "%", view.use(1, UNARY), MULTIPLY)
-    return replace(found, host=_host(view))
+    return remainder(view)
 
 
 @TABLE.call("Pow")
@@ -200,12 +140,6 @@ def shift(view: View) -> Expression:
     return call(f"ops.bitwise_{direction}_shift", view.tensor(0), view.tensor(1))
 
 
-@TABLE.call("Neg")
-def negative(view: View) -> Expression:
-    """Emit ``-x``."""
-    return Expression(("-", view.use(0, POWER)), UNARY, view.host(0))
-
-
 @TABLE.call("IsInf")
 def is_inf(view: View) -> Expression:
     """Emit ops.isinf, for both signs; a comparison for one."""
@@ -231,7 +165,7 @@ def _extreme(view: View, function: str, symbol: str) -> Expression:
     """
     if len(view.operands) == 2 and any(view.host(s) for s in (0, 1)):
         if all(view.host(s) or view.constant(s) is not None for s in (0, 1)):
-            return _extreme_size(view, "max" if symbol == ">" else "min")
+            return extreme_of_sizes(view, "max" if symbol == ">" else "min")
         first, second = (
             Element(view.use(s, ATOM), 0) if view.host(s) == "tuple" else view.use(s) for s in (0, 1)
         )
@@ -247,23 +181,6 @@ def _extreme(view: View, function: str, symbol: str) -> Expression:
     return _fold(view, function)
 
 
-def _extreme_size(view: View, function: str) -> Expression:
-    """Return ``min`` or ``max`` of sizes, as Python numbers."""
-
-    def size(slot: int) -> Part:
-        constant = view.constant(slot)
-        if constant is not None:
-            return Literal(int(constant.reshape(-1)[0]), "size")
-        if view.host(slot) == "tuple":
-            return Element(view.use(slot, ATOM), 0)
-        return view.use(slot)
-
-    found = call(function, size(0), size(1))
-    if _is_tuple(view):
-        return Expression((Tuple((found,)),), host="tuple")
-    return Expression(found.parts, host=_host(view))
-
-
 @TABLE.call("Max")
 def maximum(view: View) -> Expression:
     """Emit ops.maximum of two, nested for more."""
@@ -274,24 +191,6 @@ def maximum(view: View) -> Expression:
 def minimum(view: View) -> Expression:
     """Emit ops.minimum of two, nested for more."""
     return _extreme(view, "ops.minimum", "<")
-
-
-@TABLE.call("Sum")
-def add_all(view: View) -> Expression:
-    """Emit ``a + b + c``."""
-    found = Expression((view.use(0, ADD),), ADD)
-    for slot in range(1, len(view.operands)):
-        found = infix(found, "+", view.use(slot, MULTIPLY), ADD)
-    return found
-
-
-@TABLE.call("Mean")
-def mean(view: View) -> Expression:
-    """Emit ``(a + b + c) / 3``."""
-    count = len(view.operands)
-    if count == 1:
-        return Expression((view.use(0),))
-    return infix(Brackets(add_all(view)), "/", Literal(count, "count"), MULTIPLY)
 
 
 @TABLE.call("Where")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ....ir import Input
 from ....ir.dims import is_computed
+from ...source.emitters.shapes import join_sizes
 from ...source.emitting import (
     Argument,
     Call,
@@ -18,22 +19,11 @@ from ...source.emitting import (
     View,
     first_element,
 )
-from ...source.expressions import ATOM, COMPARE, Attribute, Element, Part, Slice, Tuple, call, infix, method
+from ...source.expressions import COMPARE, Attribute, Element, Part, Tuple, call, infix, method
 from .initializers import ms_dtype
 from .run_time.settings import numbers
 
 TABLE = EmitterTable()
-
-
-@TABLE.call("Shape")
-def shape(view: View) -> Expression:
-    """Emit ``x.shape``."""
-    start, end = view.operator.int("start"), view.operator.attribute("end")
-    whole = Attribute(view.atom(), "shape")
-    if not start and end is None:
-        return Expression((whole,), host="tuple")
-    stop = None if end is None else view.operator.int("end")
-    return Expression((Slice(whole, start or None, stop),), host="tuple")
 
 
 @TABLE.call("Size")
@@ -113,18 +103,10 @@ def transpose(view: View) -> Expression:
 @TABLE.call("Concat")
 def concat(view: View) -> Expression:
     """Emit ops.cat; a tuple for shape computations."""
+    sizes = join_sizes(view)
+    if sizes is not None:
+        return sizes
     count = len(view.operands)
-    if any(view.host(s) for s in range(count)):
-        sizes: list[Part] = []
-        for slot in range(count):
-            constant = view.constant(slot)
-            if constant is not None:
-                sizes += [Literal(int(size), "size") for size in constant.reshape(-1)]
-            elif view.host(slot) == "tuple":
-                sizes.append(Expression(("*", view.use(slot, ATOM))))
-            else:
-                raise Refused
-        return Expression((Tuple(tuple(sizes)),), host="tuple")
     inputs = Tuple(tuple(view.tensor(slot) for slot in range(count)))
     return call("ops.cat", inputs, axis=view.operator.int("axis"))
 

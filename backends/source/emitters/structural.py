@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .emitting import EmitterTable, Expression, Refused, View
-from .operators import ENTRY, IF, SIZE_TENSOR, WHILE
+from ..emitting import EmitterTable, Expression, Refused, View
+from ..operators import ENTRY, IF, SIZE_TENSOR, WHILE
 
 TABLE = EmitterTable()
 
