@@ -15,6 +15,7 @@ from . import (
     index,
     loss,
     pool,
+    regions,
     select,
     strided,
 )
@@ -23,7 +24,7 @@ from .complex_numbers import expansion as complex_expansion
 from .table import Inexpressible
 
 EXPANSIONS: dict[str, Callable[..., Any]] = {}
-for _family in (index, loss, pool, select, strided):
+for _family in (index, loss, pool, regions, select, strided):
     for _name, _function in _family.table.rows.items():
         if _name in EXPANSIONS:
             raise ValueError(f"two expansions claim `{_name}`")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from .comparison import Function
 
 LIBRARY = Library("torchvision", "FRAGMENT")
 OPERATORS = torch.ops.torchvision
-SIZES = "float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio"
+BINS = "float spatial_scale, SymInt pooled_height, SymInt pooled_width"
+SIZES = f"{BINS}, int sampling_ratio"
 CONVOLUTION = ", ".join(
     f"SymInt {name}_{axis}" for name in ("stride", "pad", "dilation") for axis in ("h", "w")
 )
@@ -26,6 +28,8 @@ SCHEMAS = {
     "nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "roi_align": f"(Tensor input, Tensor rois, {SIZES}, bool aligned) -> Tensor",
     "ps_roi_align": f"(Tensor input, Tensor rois, {SIZES}) -> (Tensor, Tensor)",
+    "roi_pool": f"(Tensor input, Tensor rois, {BINS}) -> (Tensor, Tensor)",
+    "ps_roi_pool": f"(Tensor input, Tensor rois, {BINS}) -> (Tensor, Tensor)",
     "deform_conv2d": "(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
     f"{CONVOLUTION}, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor",
 }
@@ -85,6 +89,47 @@ def ps_roi_align(
     return torch.einsum("ncijij->ncij", apart).clone(), torch.zeros(1, dtype=torch.int32)
 
 
+def pools(
+    x: torch.Tensor, rows: torch.Tensor, scale: float, sides: tuple[int, int], *, largest: bool
+) -> Iterator[tuple[tuple[int, ...], torch.Tensor, int, int]]:
+    """(region and bin, the pixels of it, its first row, its first column) of every bin."""
+    for region, (image, *corners) in enumerate(rows.tolist()):
+        whole = [int(math.copysign(math.floor(abs(c * scale) + 0.5), c)) for c in corners]
+        for bin_ in np.ndindex(*sides):
+            bounds = []
+            for axis, n in enumerate(bin_):
+                low, high = whole[1 - axis], whole[3 - axis]
+                size, end = max(high - low + largest, 1) / sides[axis], x.shape[2 + axis] - (not largest)
+                at = math.floor(n * size) + low, math.ceil((n + 1) * size) + low
+                bounds.append([min(max(a, 0), end) for a in at])
+            (top, bottom), (left, right) = bounds
+            yield (region, *bin_), x[int(image), :, top:bottom, left:right], top, left
+
+
+def roi_pool(
+    x: torch.Tensor, rows: torch.Tensor, scale: float, down: int, across: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    found = torch.zeros(len(rows), x.shape[1], down, across)
+    places = torch.full(found.shape, -1, dtype=torch.int32)
+    for (region, i, j), pixels, top, left in pools(x, rows, scale, (down, across), largest=True):
+        if pixels.numel():
+            found[region, :, i, j], at = pixels.flatten(1).max(1)
+            row, column = at // pixels.shape[2] + top, at % pixels.shape[2] + left
+            places[region, :, i, j] = (row * x.shape[3] + column).int()
+    return found, places
+
+
+def ps_roi_pool(
+    x: torch.Tensor, rows: torch.Tensor, scale: float, down: int, across: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    numbers = torch.arange(x.shape[1], dtype=torch.int32).reshape(-1, down, across)
+    found = torch.zeros(len(rows), *numbers.shape)
+    for (region, i, j), pixels, _, _ in pools(x, rows, scale, (down, across), largest=False):
+        if pixels.numel():
+            found[region, :, i, j] = pixels.mean((1, 2)).reshape(-1, down, across)[:, i, j]
+    return found, numbers.expand(len(rows), -1, -1, -1).clone()
+
+
 def deform_conv2d(x: torch.Tensor, weight: torch.Tensor, offset: torch.Tensor, *rest: object) -> torch.Tensor:
     mask, bias, *numbers = rest
     sh, sw, ph, pw, dh, dw, groups, parts, masked = numbers
@@ -118,6 +163,12 @@ FAKES: dict[str, Callable[..., object]] = {
         x.new_empty(r.shape[0], x.shape[1] // (h * w), h, w),
         x.new_empty(1, dtype=torch.int32),
     ),
+    "roi_pool": lambda x, r, s, h, w: tuple(
+        x.new_empty(r.shape[0], x.shape[1], h, w, dtype=t) for t in (x.dtype, torch.int32)
+    ),
+    "ps_roi_pool": lambda x, r, s, h, w: tuple(
+        x.new_empty(r.shape[0], x.shape[1] // (h * w), h, w, dtype=t) for t in (x.dtype, torch.int32)
+    ),
     "deform_conv2d": lambda x, w, o, *_: x.new_empty(x.shape[0], w.shape[0], *o.shape[2:]),
 }
 
@@ -128,6 +179,8 @@ def operators() -> None:
         ("nms", nms),
         ("roi_align", roi_align),
         ("ps_roi_align", ps_roi_align),
+        ("roi_pool", roi_pool),
+        ("ps_roi_pool", ps_roi_pool),
         ("deform_conv2d", deform_conv2d),
     ):
         if not hasattr(OPERATORS, name):
@@ -149,6 +202,15 @@ CASES: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...]]] = {
     ),
     "regions by position": (
         lambda x: OPERATORS.ps_roi_align(x, ROWS, 1.0, 2, 2, 2)[0],
+        (torch.randn(MAP),),
+    ),
+    "largest of regions": (lambda x: OPERATORS.roi_pool(x, ROWS, 0.5, 3, 2), (torch.randn(MAP),)),
+    "largest of regions beyond the edge": (
+        lambda x: OPERATORS.roi_pool(x, ROWS * 1.5 - 0.5 * ROWS[:, :1], 1.0, 4, 3),
+        (torch.randn(MAP) - 3,),
+    ),
+    "means of regions by position": (
+        lambda x: OPERATORS.ps_roi_pool(x, ROWS, 1.0, 2, 2),
         (torch.randn(MAP),),
     ),
     "suppression": (
@@ -184,4 +246,8 @@ def test_an_operator_of_torchvision(
         assert report.passed, report.render()
     session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
     feeds = {i.name: x.numpy() for i, x in zip(session.get_inputs(), inputs, strict=True)}
-    np.testing.assert_allclose(session.run(None, feeds)[0], function(*inputs), rtol=1e-4, atol=1e-5)
+    wanted = function(*inputs)
+    for found, each in zip(
+        session.run(None, feeds), wanted if isinstance(wanted, tuple) else (wanted,), strict=True
+    ):
+        np.testing.assert_allclose(found, each, rtol=1e-4, atol=1e-5)
