@@ -129,14 +129,20 @@ def parts(x: Argument) -> Complex:
     return Complex(x, 0) if isinstance(x, Tensor) else Complex(x.real, x.imag)
 
 
-@table.of("aten.pad.default", "aten.constant_pad_nd.default")
-def pad(x: Argument, *places: Any, **options: Any) -> Complex:
-    """A padded tensor, where zeros, or its own elements, surround it."""
-    value = options.get("value", places[-1] if len(places) in (2, 3) else None)
-    if isinstance(value, (int, float)) and value:
-        raise Inexpressible("it pads complex numbers with another number than 0")
-    x = parts(x)
-    return Complex(*(torch.ops.aten.pad.default(t, *places, **options) for t in (x.real, x.imag)))
+@table.of("aten.constant_pad_nd.default")
+def pad_with(x: Complex, places: Sequence[int], value: complex = 0) -> Complex:
+    """A tensor with a number around it."""
+    number = complex(value)
+    pairs = (x.real, number.real), (x.imag, number.imag)
+    return Complex(*(torch.ops.aten.pad.default(t, places, "constant", n) for t, n in pairs))
+
+
+@table.of("aten.pad.default")
+def pad(x: Complex, places: Sequence[int], mode: str = "constant", value: complex | None = None) -> Complex:
+    """A tensor with a number, or with its own elements, around it."""
+    if mode == "constant":
+        return pad_with(x, places, value or 0)
+    return Complex(*(torch.ops.aten.pad.default(t, places, mode) for t in (x.real, x.imag)))
 
 
 @table.of("aten.copy_.default", "aten.copy.default")

@@ -42,7 +42,7 @@ def export_error(module: Module, error: Exception) -> ModelError:
             place = error.place or type(module).__name__
             return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
         error = first
-    place = user_location(traceback.extract_tb(error.__traceback__)) or _running(module, error)
+    place = _place_of(module, error)
     if _packs(error):
         return ModelError(
             "E104",
@@ -118,13 +118,21 @@ def trace_error(module: Module, error: Exception) -> ModelError:
     return ModelError(
         "E104",
         f"torch.export cannot trace the model, which itself runs on these inputs: {first_line(cause)}",
-        place=user_location(traceback.extract_tb(cause.__traceback__)) or _running(module, cause),
+        place=_place_of(module, cause),
         hint=hint,
     )
 
 
 _WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_forward_module", "_original_module")
 """Names under which wrappers for training hold the module that they wrap."""
+
+
+def _place_of(module: Module, error: Exception) -> str:
+    """The model's line that raised; where torch ran a trace of it again, the line that the trace states."""
+    raised = traceback.extract_tb(error.__traceback__)
+    stated = re.findall(r'File "([^"]+)", line (\d+), in', str(error).partition("Original traceback:")[2])
+    traced = [traceback.FrameSummary(file, int(line), "", lookup_line=False) for file, line in stated]
+    return user_location(raised) or user_location(traced) or _running(module, error)
 
 
 def _running(module: Module, error: Exception) -> str:

@@ -26,9 +26,29 @@ def without_vmap(program: ExportedProgram) -> ExportedProgram:
         with patched("torch._higher_order_ops.flex_attention:FlexAttentionHOP", __call__=_attend_eagerly):
             return program.run_decompositions({})
     if any(getattr(target, "__module__", "") == "torch._functorch.predispatch" for target in targets):
+        _remove_unread(program)
         with _regions_end():
             return program.run_decompositions({})
     return program
+
+
+def _remove_unread(program: ExportedProgram) -> None:
+    """Remove operators whose results nothing reads, and the constants that they alone read.
+
+    Where a region is inside another, torch's rules for the outer one are traced beside what they compute:
+    they read a slice of a trace that is no constant, and cannot be traced again.
+    """
+    graph, signature = program.graph, program.graph_signature
+    for node in reversed(list(graph.nodes)):
+        schema = getattr(node.target, "_schema", None)
+        if node.op == "call_function" and not node.users and schema is not None and not schema.is_mutable:
+            graph.erase_node(node)
+    left = {node.name: node for node in graph.nodes if node.op == "placeholder" and not node.users}
+    dead = [s for s in signature.input_specs if s.kind.name == "CONSTANT_TENSOR" and s.arg.name in left]
+    for spec in dead:
+        graph.erase_node(left[spec.arg.name])
+        signature.input_specs.remove(spec)
+        program.constants.pop(str(spec.target), None)
 
 
 @contextmanager

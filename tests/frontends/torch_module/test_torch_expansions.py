@@ -270,6 +270,16 @@ def test_vmap_is_written_out(check):
     assert graph.modules.path(graph.modules.call(norm.call).module) == "norm"
 
 
+def test_vmap_within_vmap_is_written_out(check):
+    """torch.export leaves slices of its own trace behind that nothing reads."""
+    weight = torch.arange(12.0).reshape(4, 3) / 12
+
+    def rows(x):
+        return torch.vmap(lambda each: torch.vmap(lambda row: weight @ row)(each.cos()))(x)
+
+    check(rows, floats(2, 5, 3))
+
+
 def test_checks_of_data_compute_nothing(check):
     def filled(x, marks, found):
         chosen = (marks == 2).unsqueeze(-1).expand_as(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ import torch
 from torch import nn
 
 import regraft
+from regraft.frontends.torch_module.export.export_errors import trace_error
 from regraft.frontends.torch_module.refusals import refusals_page, refused_operators
 from regraft.ir import ModelError, UnsupportedError
+
+from .comparison import Function
 
 PAGE = Path(__file__).parents[3] / "docs" / "en" / "reference" / "torch-refusals.md"
 
@@ -212,3 +216,13 @@ def test_quantised_layers_are_named():
     with pytest.raises(ModelError, match=r"E104 .*quantised layers.*`1` \(Linear\)") as found:
         regraft.load(quantised, (torch.ones(2, 3, 4),))
     assert "float model" in found.value.hint
+
+
+def test_the_line_of_what_a_second_trace_refuses_is_the_models() -> None:
+    """Of the vmaps in a model torch makes operators by running its first trace again."""
+    module = Function(lambda x: x @ x)
+    program = torch.export.export(module, (torch.randn(3, 3),))
+    with pytest.raises(RuntimeError) as caught:
+        torch.fx.Interpreter(program.graph_module).run(torch.randn(3, 4))
+    error = caught.value.with_traceback(caught.tb.tb_next)
+    assert re.fullmatch(r".*comparison\.py:\d+", str(trace_error(module, error).place))
