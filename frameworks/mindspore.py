@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Initializer
+from .drawing import Drawing, Term, Written, spelled
 from .record import HE, ONES, SLOPE, ZEROS, Framework, Law, Layer, State, normal, over_fan_in, over_hidden
 
 
@@ -35,7 +36,7 @@ def _layers(weighted: tuple[State, ...]) -> tuple[Layer, ...]:
         *(Layer(name, _NORM) for name in ("SyncBatchNorm", "GroupNorm", "LayerNorm", "RMSNorm")),
         Layer("Embedding", _TABLE),
         Layer("EmbeddingLookup", _TABLE),
-        Layer("PReLU", (State("w", SLOPE, "w", "weight"),)),
+        Layer("PReLU", (State("w", SLOPE, role="weight", number="w"),)),
         Layer("MultiheadAttention", _ATTENTION),
         *(
             Layer(f"{name}{kind}", (State("*_[ih]h*", over_hidden(gates)),))
@@ -45,6 +46,42 @@ def _layers(weighted: tuple[State, ...]) -> tuple[Layer, ...]:
     )
 
 
-MINDSPORE = Framework("mindspore", _layers(_weighted(HE, over_fan_in)))
-MINDSPORE_2_0 = Framework("mindspore", _layers(_weighted(normal(0.01), ZEROS)))
+_SPREAD = Term("std", "sigma", 0.01, always=True)
+_NORMAL = _SPREAD, Term("mean", "mean", 0.0)
+_HE = Term("a", "negative_slope", 0.0), Term("mode", "mode", "fan_in", named=True)
+_GAIN = (Term("gain", "gain", 1.0),)
+
+
+def _relu(law: Initializer) -> Written:
+    """Return what HeUniform and HeNormal are given too: with a slope of 0, leaky_relu's gain is relu's."""
+    return () if law.number("a") else (("nonlinearity", "nonlinearity", "relu"),)
+
+
+_DRAWINGS = (  # classes of mindspore.common.initializer
+    Drawing("zeros", "Zero"),
+    Drawing("ones", "One"),
+    Drawing("identity", "Identity"),
+    Drawing("constant", "Constant", (Term("value", "value", 0.0, always=True),)),
+    Drawing("uniform", "Uniform", (Term("high", "scale", 0.07, always=True),)),
+    Drawing("normal", "Normal", _NORMAL),
+    Drawing("trunc_normal", "TruncatedNormal", (*_NORMAL, Term("low", "a", -2.0), Term("high", "b", 2.0))),
+    Drawing("he_uniform", "HeUniform", _HE, _relu),
+    Drawing("he_normal", "HeNormal", _HE, _relu),
+    Drawing("xavier_uniform", "XavierUniform", _GAIN),
+    Drawing("xavier_normal", "XavierNormal", _GAIN),
+    Drawing("orthogonal", "Orthogonal", _GAIN),
+    Drawing("dirac", "Dirac", (Term("groups", "groups", 1),)),
+    Drawing("sparse", "Sparse", (Term("sparsity", "sparsity", 0.0, always=True), _SPREAD)),
+)
+
+MINDSPORE = Framework(_layers(_weighted(HE, over_fan_in)), _DRAWINGS)
+MINDSPORE_2_0 = Framework(_layers(_weighted(normal(0.01), ZEROS)), _DRAWINGS)
 """Of 2.0 and earlier."""
+
+
+def initializer_source(law: Initializer) -> str:
+    """Return a law as an initializer argument; empty where MindSpore has no such initializer."""
+    found = MINDSPORE.drawn(law)
+    if law.law in ("zeros", "ones"):
+        return f'"{law.law}"'
+    return "" if found is None else spelled(*found, repr)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from .record import ONES, ZEROS, Framework, Layer, State, symmetric
+from math import prod, sqrt
+
+from ..ir import Initializer
+from .drawing import Drawing, Term, spelled
+from .record import ONES, ZEROS, Framework, Layer, Shape, State, normal, symmetric
 
 
 def _layers(bound: float) -> tuple[Layer, ...]:
@@ -18,7 +22,54 @@ def _layers(bound: float) -> tuple[Layer, ...]:
     return (Layer("*", states),)
 
 
-GLUON_SCALE = 0.07
-GLUON = Framework("mxnet", _layers(GLUON_SCALE))
-MODULE = Framework("mxnet", _layers(0.01))
+_DRAWINGS = (  # classes of mx.init; Xavier and MSRAPrelu stand for several laws each
+    Drawing("zeros", "Zero"),
+    Drawing("ones", "One"),
+    Drawing("constant", "Constant", (Term("value", "value", 0.0, always=True),)),
+    Drawing("uniform", "Uniform", (Term("high", "scale", 0.07, always=True),)),
+    Drawing("normal", "Normal", (Term("std", "sigma", 0.01, always=True), Term("mean", "", 0.0))),
+    Drawing("orthogonal", "Orthogonal", (Term("gain", "scale", 1.414),)),
+    Drawing("bilinear", "Bilinear"),
+    Drawing("lstm_bias", "LSTMBias", (Term("forget_bias", "forget_bias", 1.0),)),
+)
+
+GLUON = Framework(_layers(0.07), _DRAWINGS)
+MODULE = Framework(_layers(0.01), _DRAWINGS)
 """What `Module.init_params` draws from by default."""
+
+
+def initializer_source(law: Initializer) -> str:
+    """Return a law as an initializer argument; empty where MXNet has no such initializer."""
+    if law.law.startswith(("he_", "xavier_")):
+        kind, times = ("uniform", 3) if law.law.endswith("uniform") else ("gaussian", 1)
+        if law.law.startswith("he_"):
+            factor, squared = str(law.argument("mode", "fan_in"))[4:], 2 / (1 + law.number("a") ** 2)
+        else:
+            factor, squared = "avg", law.number("gain", 1.0) ** 2
+        return f'mx.init.Xavier("{kind}", "{factor}", {times * squared:.4g})'
+    found = GLUON.drawn(law)
+    if law.law in ("zeros", "ones"):
+        return f'"{law.law}"'
+    return "" if found is None else spelled(f"mx.init.{found[0]}", found[1], "{:g}".format)
+
+
+def law_of_xavier(kind: str, factor: str, magnitude: float, shape: Shape) -> Initializer | None:
+    """Return MXNet's Xavier: a uniform bound or a deviation of sqrt(magnitude / fan).
+
+    By its usual name where that has the same: Glorot's gain for the average of the fans, He's slope for one
+    of them as far as a slope makes its gain; else with the literal bound for the shape.
+    """
+    if len(shape) < 2 or kind not in ("uniform", "gaussian") or magnitude < 0:
+        return None
+    ending = "uniform" if kind == "uniform" else "normal"
+    squared = magnitude / 3 if kind == "uniform" else magnitude  # of the gain
+    if factor == "avg":
+        return Initializer.of(f"xavier_{ending}", gain=sqrt(squared))
+    if factor in ("in", "out") and 0 < squared <= 2:
+        return Initializer.of(f"he_{ending}", a=sqrt(2 / squared - 1), mode=f"fan_{factor}")
+    receptive = prod(shape[2:])
+    fan = {"in": shape[1] * receptive, "out": shape[0] * receptive}.get(factor)
+    if not fan:
+        return None
+    scale = sqrt(magnitude / fan)
+    return normal(scale) if kind == "gaussian" else symmetric(scale)

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from math import prod, sqrt
 
 from ..ir import Initializer
+from .drawing import Drawing, Written
 
 Shape = tuple[int, ...]
 Law = Initializer | Callable[[Shape, Shape], Initializer | None]
@@ -54,6 +55,7 @@ class State:
         argument: the constructor's argument for its initializer; empty for none.
         role: torch's name for it, where that is another.
         kept: the attribute in which the layer keeps that argument, where that is another.
+        number: the constructor's argument for the one number that it begins at; empty for none.
     """
 
     name: str
@@ -61,6 +63,7 @@ class State:
     argument: str = ""
     role: str = ""
     kept: str = ""
+    number: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,22 @@ class Layer:
 
 
 class Framework:
-    """The layers of a framework, by class."""
+    """The layers of a framework by class, and its initializers by law."""
 
-    def __init__(self, name: str, layers: Iterable[Layer]) -> None:
-        self.name = name
+    def __init__(self, layers: Iterable[Layer], drawings: Iterable[Drawing]) -> None:
         self.layers = {layer.name: layer for layer in layers}
+        self.drawings = {drawing.law: drawing for drawing in drawings}
+        self._named = {name.lower(): d for d in self.drawings.values() for name in (d.law, d.function)}
+
+    def drawing(self, name: str) -> Drawing | None:
+        """Return the initializer of a name, which may be its law's; None where there is none."""
+        return self._named.get(name.lower())
+
+    def drawn(self, law: Initializer) -> tuple[str, Written] | None:
+        """Return the initializer of a law and its arguments; None where there is none."""
+        drawing = self.drawings.get(law.law)
+        written = None if drawing is None else drawing.write(law)
+        return None if drawing is None or written is None else (drawing.function, written)
 
     def layer(self, class_name: str) -> Layer | None:
         """Return the record of a class; None where there is none."""

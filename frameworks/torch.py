@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Initializer
+from .drawing import Drawing, Term, spelled
 from .record import (
     HE,
     ONES,
@@ -43,8 +44,30 @@ def _recurrent(gates: int) -> tuple[State, ...]:
     return State("*_[ih]h*", over_hidden(gates)), projection
 
 
+_BOUNDS = Term("low", "a", 0.0, always=True), Term("high", "b", 1.0, always=True)
+_NORMAL = Term("mean", "mean", 0.0, always=True), Term("std", "std", 1.0, always=True)
+_CUT = Term("low", "a", -2.0, always=True), Term("high", "b", 2.0, always=True)
+_KAIMING = Term("a", "a", 0.0, always=True, named=True), Term("mode", "mode", "fan_in", named=True)
+_GAIN = (Term("gain", "gain", 1.0, named=True),)
+
+_DRAWINGS = (  # functions of torch.nn.init
+    Drawing("zeros", "zeros_"),
+    Drawing("ones", "ones_"),
+    Drawing("identity", "eye_"),
+    Drawing("constant", "constant_", (Term("value", "val", 0.0, always=True),)),
+    Drawing("uniform", "uniform_", _BOUNDS),
+    Drawing("normal", "normal_", _NORMAL),
+    Drawing("trunc_normal", "trunc_normal_", (*_NORMAL, *_CUT)),
+    Drawing("he_uniform", "kaiming_uniform_", _KAIMING),
+    Drawing("he_normal", "kaiming_normal_", _KAIMING),
+    Drawing("xavier_uniform", "xavier_uniform_", _GAIN),
+    Drawing("xavier_normal", "xavier_normal_", _GAIN),
+    Drawing("orthogonal", "orthogonal_", _GAIN),
+    Drawing("dirac", "dirac_", (Term("groups", "groups", 1),)),
+    Drawing("sparse", "sparse_", (Term("sparsity", "sparsity", 0.0, always=True), Term("std", "std", 0.01))),
+)
+
 TORCH = Framework(
-    "torch",
     (
         *(Layer(f"Conv{n}d", _WEIGHTED) for n in (1, 2, 3)),
         *(Layer(f"ConvTranspose{n}d", _WEIGHTED) for n in (1, 2, 3)),
@@ -56,10 +79,17 @@ TORCH = Framework(
         *(Layer(name, _NORM) for name in ("SyncBatchNorm", "GroupNorm", "LayerNorm", "RMSNorm")),
         Layer("Embedding", _TABLE),
         Layer("EmbeddingBag", _TABLE),
-        Layer("PReLU", (State("weight", SLOPE, "init"),)),
+        Layer("PReLU", (State("weight", SLOPE, number="init"),)),
         Layer("MultiheadAttention", _ATTENTION),
         *(Layer(f"LSTM{kind}", _recurrent(4)) for kind in ("", "Cell")),
         *(Layer(f"GRU{kind}", _recurrent(3)) for kind in ("", "Cell")),
         *(Layer(f"RNN{kind}", _recurrent(1)) for kind in ("", "Cell")),
     ),
+    _DRAWINGS,
 )
+
+
+def draw_statement(law: Initializer, tensor: str) -> str:
+    """Return the statement that draws a tensor from a law; empty where there is none."""
+    found = TORCH.drawn(law)
+    return "" if found is None else spelled(f"nn.init.{found[0]}", found[1], "{:g}".format, tensor)

@@ -16,20 +16,6 @@ from ..infer_initializers import SAMPLE, UNKNOWN, Held, drawn, infer_laws
 from .construction import laws_of
 from .tree import CellTree
 
-_NAMED = {
-    "zeros": Initializer.of("zeros"),
-    "zero": Initializer.of("zeros"),
-    "ones": Initializer.of("ones"),
-    "one": Initializer.of("ones"),
-    "normal": Initializer.of("normal", mean=0.0, std=0.01),
-    "uniform": Initializer.of("uniform", low=-0.07, high=0.07),
-    "xavier_uniform": Initializer.of("xavier_uniform", gain=1.0),
-    "he_uniform": Initializer.of("he_uniform", a=0.0, mode="fan_in"),
-    "he_normal": Initializer.of("he_normal", a=0.0, mode="fan_in"),
-    "trunc_normal": Initializer.of("trunc_normal", mean=0.0, std=0.01, low=-2.0, high=2.0),
-    "truncatednormal": Initializer.of("trunc_normal", mean=0.0, std=0.01, low=-2.0, high=2.0),
-}
-
 
 def state_laws(graph: Graph, tree: CellTree, root: Any) -> None:
     """Set the initial distribution of every Parameter of a Cell's tree; None where it is not known.
@@ -88,41 +74,16 @@ def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
 def law_of_object(value: Any) -> Initializer | None:
     """An Initializer object, a number, or the name of one."""
     if isinstance(value, str):
-        return _NAMED.get(value.lower())
+        drawing = MINDSPORE.drawing(value)
+        return None if drawing is None else drawing.read({})
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, (int, float)):
         return Initializer.of("constant", value=float(value))
-    get = vars(value).get if hasattr(value, "__dict__") else None
-    name = type(value).__name__
-    if get is None or not type(value).__module__.startswith("mindspore"):
+    if not hasattr(value, "__dict__") or not type(value).__module__.startswith("mindspore"):
         return None
-    if name in ("Zero", "One"):
-        return Initializer.of("zeros" if name == "Zero" else "ones")
-    if name == "Constant":
-        constant = get("value")
-        return (
-            Initializer.of("constant", value=float(constant)) if isinstance(constant, (int, float)) else None
-        )
-    if name == "Uniform":
-        return Initializer.of("uniform", low=-float(get("scale", 0.07)), high=float(get("scale", 0.07)))
-    if name == "Normal":
-        return Initializer.of("normal", mean=float(get("mean", 0.0)), std=float(get("sigma", 0.01)))
-    if name == "TruncatedNormal":
-        return Initializer.of(
-            "trunc_normal",
-            mean=float(get("mean", 0.0)),
-            std=float(get("sigma", 0.01)),
-            low=float(get("a", -2.0)),
-            high=float(get("b", 2.0)),
-        )
-    if name in ("HeUniform", "HeNormal") and get("nonlinearity", "leaky_relu") in ("leaky_relu", "relu"):
-        slope = float(get("negative_slope", 0)) if get("nonlinearity", "leaky_relu") == "leaky_relu" else 0.0
-        return Initializer.of(
-            "he_uniform" if name == "HeUniform" else "he_normal", a=slope, mode=str(get("mode", "fan_in"))
-        )
-    if name in ("XavierUniform", "XavierNormal"):
-        return Initializer.of(
-            "xavier_uniform" if name == "XavierUniform" else "xavier_normal", gain=float(get("gain", 1))
-        )
-    return None
+    drawing, given = MINDSPORE.drawing(type(value).__name__), vars(value)
+    nonlinearity = given.get("nonlinearity", "leaky_relu")
+    if drawing is None or nonlinearity not in ("leaky_relu", "relu"):
+        return None
+    return drawing.read(given if nonlinearity == "leaky_relu" else {**given, "negative_slope": 0.0})

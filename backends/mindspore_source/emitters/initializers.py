@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ....frameworks.drawing import is_root
+from ....frameworks.mindspore import MINDSPORE
 from ....ir import Initializer, Parameter
 from ...source.emitting import Argument, product_of
 from ...source.expressions import MULTIPLY, Call, Expression, FanIn, Literal, Part, Quoted, infix
@@ -42,67 +44,33 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
     """
     if initializer is None:
         return None
-    number = initializer.number
-    match initializer.law:
-        case "zeros" | "ones":
-            return Quoted(initializer.law)
-        case "constant":
-            return _call("Constant", Literal(number("value", 0.0), "fill"))
-        case "uniform":
-            low, high = number("low", -1.0), number("high", 1.0)
-            if low != -high:
-                return None
-            if fan_in and math.isclose(high, 1 / math.sqrt(math.prod(fan_in)), rel_tol=1e-6):
-                root = Call("math.sqrt", (Argument("", FanIn(product_of(fan_in))),))
-                return _call("Uniform", infix("1", "/", root, MULTIPLY))
-            return _call("Uniform", Literal(high, "bound"))
-        case "normal":
-            mean, std = number("mean", 0.0), number("std", 1.0)
-            if fan_out and not mean and math.isclose(std, math.sqrt(2 / fan_out), rel_tol=1e-6):
-                return law(Initializer.of("he_normal", a=0.0, mode="fan_out"))
-            return _call("Normal", Literal(std, "std"), *([Literal(mean, "mean")] if mean else []))
-        case "trunc_normal":
-            mean, std = number("mean", 0.0), number("std", 1.0)
-            low, high = number("low", -2.0), number("high", 2.0)  # values, as MindSpore's a and b are
-            if (low, high) == (-2.0, 2.0) and not mean:
-                return _call("TruncatedNormal", Literal(std, "std"))
-            return _call(
-                "TruncatedNormal",
-                Literal(std, "std"),
-                Literal(mean, "mean"),
-                Literal(low, "low"),
-                Literal(high, "high"),
-            )
-        case "he_uniform" | "he_normal":
-            name = "HeUniform" if initializer.law == "he_uniform" else "HeNormal"
-            slope, mode = number("a", 0.0), str(initializer.argument("mode", "fan_in"))
-            arguments: list[Argument] = []
-            if math.isclose(slope, math.sqrt(5)):
-                arguments.append(Argument("", "math.sqrt(5)"))
-            elif slope:
-                arguments.append(Argument("", Literal(slope, "slope")))
-            if mode == "fan_out":
-                arguments.append(Argument("mode", Quoted("fan_out")))
-            if not slope:  # with a slope of 0, leaky_relu's gain is relu's
-                arguments.append(Argument("nonlinearity", Quoted("relu")))
-            return Expression((Call(name, tuple(arguments)),))
-        case "xavier_uniform" | "xavier_normal":
-            name = "XavierUniform" if initializer.law == "xavier_uniform" else "XavierNormal"
-            gain = number("gain", 1.0)
-            return _call(name, *([Literal(gain, "gain")] if gain != 1.0 else []))
-        case "orthogonal":
-            gain = number("gain", 1.0)
-            return _call("Orthogonal", *([Literal(gain, "gain")] if gain != 1.0 else []))
-        case "identity":
-            return _call("Identity")
-        case "dirac":
-            groups = int(number("groups", 1))
-            return _call("Dirac", *([Literal(groups, "groups")] if groups != 1 else []))
-        case "sparse":
-            return _call(
-                "Sparse", Literal(number("sparsity", 0.0), "sparsity"), Literal(number("std", 0.01), "std")
-            )
-    return None
+    number, name = initializer.number, initializer.law
+    if name in ("zeros", "ones"):
+        return Quoted(name)
+    high, std = number("high", 1.0), number("std", 1.0)
+    symmetric = name == "uniform" and number("low", -1.0) == -high
+    if symmetric and fan_in and math.isclose(high * math.sqrt(math.prod(fan_in)), 1, rel_tol=1e-6):
+        root = Call("math.sqrt", (Argument("", FanIn(product_of(fan_in))),))
+        return _call("Uniform", infix("1", "/", root, MULTIPLY))
+    centred = name == "normal" and not number("mean")
+    if centred and math.isclose(std * math.sqrt(fan_out / 2), 1, rel_tol=1e-6):
+        return law(Initializer.of("he_normal", a=0.0, mode="fan_out"))
+    drawn = MINDSPORE.drawn(initializer)
+    if drawn is None:
+        return None
+    arguments = tuple(Argument(keyword, _number(name, value)) for keyword, name, value in drawn[1])
+    return Expression((Call(drawn[0], arguments),))
+
+
+_HINTS = {"value": "fill", "high": "bound", "a": "slope"}
+"""Argument of a law -> what an emitted class calls it that takes it as an argument of its own."""
+
+
+def _number(name: str, value: float | str) -> Part:
+    """Return an argument of an initializer as source."""
+    if isinstance(value, str):
+        return Quoted(value)
+    return "math.sqrt(5)" if is_root(name, value) else Literal(value, _HINTS.get(name, name))
 
 
 def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Part | None:

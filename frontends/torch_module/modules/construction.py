@@ -17,6 +17,8 @@ from functools import wraps
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from ....frameworks.drawing import Drawing
+from ....frameworks.torch import TORCH
 from ....ir import Initializer
 from ...constructions import Construction, current_call, keep_draws
 from ...infer_initializers import UNKNOWN, constant, find_usual_law
@@ -110,7 +112,9 @@ class _Watcher:
             self._laws[_address(tensor)] = tensor.untyped_storage(), law if _whole(tensor) else None
             self._calls[_address(tensor)] = current_call(sys._getframe(1))
 
-    def noting(self, function: Callable[..., Any], law: Callable[..., Initializer]) -> Callable[..., Any]:
+    def noting(
+        self, function: Callable[..., Any], law: Callable[..., Initializer | None]
+    ) -> Callable[..., Any]:
         """A function of `torch.nn.init` that notes the law it draws from."""
         signature = inspect.signature(function)
 
@@ -124,7 +128,7 @@ class _Watcher:
 
         return noted
 
-    def _note_drawn(self, law: Callable[..., Initializer], given: dict[str, Any]) -> None:
+    def _note_drawn(self, law: Callable[..., Initializer | None], given: dict[str, Any]) -> None:
         """Note the law of a function of `torch.nn.init` that was given these arguments."""
         given.pop("generator", None)
         tensor = given.pop("tensor")
@@ -250,9 +254,12 @@ def _normal(mean: float, std: float) -> Initializer:
     return Initializer.of("normal", mean=float(mean), std=float(std))
 
 
-def _truncated(_: Tensor, mean: float, std: float, a: float, b: float) -> Initializer:
-    """Also of the function behind `trunc_normal_`, which draws until nothing is out of bounds."""
-    return Initializer.of("trunc_normal", mean=float(mean), std=float(std), low=float(a), high=float(b))
+def _drawn(drawing: Drawing) -> Callable[..., Initializer | None]:
+    def of(_: Tensor, **given: object) -> Initializer | None:
+        law = drawing.read(given)
+        return constant(law.number("value")) if law is not None and law.law == "constant" else law
+
+    return of
 
 
 def _kaiming(law: str) -> Callable[..., Initializer]:
@@ -271,21 +278,11 @@ def _kaiming(law: str) -> Callable[..., Initializer]:
     return of
 
 
-_LAWS: dict[str, Callable[..., Initializer]] = {
-    "uniform_": lambda _, a, b: _uniform(a, b),
-    "normal_": lambda _, mean, std: _normal(mean, std),
-    **dict.fromkeys(("trunc_normal_", "_no_grad_trunc_normal_"), _truncated),
-    "constant_": lambda _, val: constant(float(val)),
-    "ones_": lambda _: constant(1.0),
-    "zeros_": lambda _: constant(0.0),
-    "eye_": lambda _: Initializer.of("identity"),
-    "dirac_": lambda _, groups: Initializer.of("dirac", groups=int(groups)),
-    "xavier_uniform_": lambda _, gain: Initializer.of("xavier_uniform", gain=float(gain)),
-    "xavier_normal_": lambda _, gain: Initializer.of("xavier_normal", gain=float(gain)),
+_LAWS: dict[str, Callable[..., Initializer | None]] = {
+    **{drawing.function: _drawn(drawing) for drawing in TORCH.drawings.values()},
+    "_no_grad_trunc_normal_": _drawn(TORCH.drawings["trunc_normal"]),  # which others call, too
     "kaiming_uniform_": _kaiming("he_uniform"),
     "kaiming_normal_": _kaiming("he_normal"),
-    "orthogonal_": lambda _, gain: Initializer.of("orthogonal", gain=float(gain)),
-    "sparse_": lambda _, sparsity, std: Initializer.of("sparse", sparsity=float(sparsity), std=float(std)),
 }
 """Function of torch.nn.init -> its law, from the tensor and the function's arguments."""
 

@@ -70,7 +70,7 @@ def _layer_of(module: Module) -> Layer | None:
 def _stated(module: Module, layer: Layer, name: str, tensor: Tensor) -> Initializer | None:
     """The law of a tensor of a layer: a number that the constructor was given, else the default."""
     state = layer.state(name)
-    value = getattr(module, state.argument, None) if state is not None and state.argument else None
+    value = getattr(module, state.number, None) if state is not None and state.number else None
     if isinstance(value, (int, float)):
         return Initializer.of("constant", value=float(value))
     weight = getattr(module, "weight", None)
