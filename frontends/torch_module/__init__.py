@@ -90,7 +90,9 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
 def _lowered_capture(model: object, captured: Captured, reference: str, options: LoadOptions) -> Graph:
     from .aliases import WriteError
+    from .export.branch_by_example import loops_decided
     from .export.capture import require_runnable
+    from .export.export_errors import loop_error
     from .export.functionalise import functionalised
 
     opened = model if captured.module is not None else captured.program
@@ -100,6 +102,9 @@ def _lowered_capture(model: object, captured: Captured, reference: str, options:
         require_runnable(captured)
         raise
     except UnsupportedError as refusal:
+        loops = loops_decided(captured.assumed)
+        if refusal.missing and loops:
+            raise loop_error(loops[0]) from refusal
         of_writes = refusal.code == "E201" or isinstance(refusal, WriteError)
         without_writes = functionalised(captured) if of_writes else None
         if without_writes is None:

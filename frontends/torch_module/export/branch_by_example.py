@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,22 +29,41 @@ class Decision:
         condition: of torch's symbols.
         holds: whether it does for the example.
         place: file and line of the model's code that asked.
+        asked: the same, the file by its whole path.
         of_truth: whether it is one of truth values: a count or a size would be another for most inputs.
     """
 
     condition: sympy.Basic
     holds: bool
     place: str
+    asked: str
     of_truth: bool
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it is asked at each turn of a loop."""
+        file, _, line = self.asked.rpartition(":")
+        return linecache.getline(file, int(line or 0)).lstrip().startswith("while ")
 
     def note(self) -> str:
         """What a reader of the result should know."""
+        if self.repeats:
+            return (
+                f"the loop at {self.place} has as many turns as for the example inputs: for inputs that give "
+                "it others, the model computes something else than the graph"
+            )
         taken = "true" if self.holds else "false"
         return (
             f"the branch on data at {self.place} is taken as the example inputs take it "
             f"(`{self.condition}` is {taken}): for inputs that take the other, the model computes "
             "something else than the graph"
         )
+
+
+def loops_decided(notes: Iterable[str]) -> list[str]:
+    """Return where loops are whose turns the example decided, by the notes of decisions."""
+    found = (re.match(r"the loop at (\S+) has as many turns as for the example", note) for note in notes)
+    return [match[1] for match in found if match is not None]
 
 
 def numbers_fixed(program: ExportedProgram) -> list[str]:
@@ -80,10 +101,11 @@ def decided_by_example() -> Iterator[list[Decision]]:
     decisions: list[Decision] = []
 
     def record(environment: ShapeEnv, condition: sympy.Basic, result: Any) -> None:
-        place = user_location(traceback.extract_stack())
+        frames = traceback.extract_stack()
+        place, asked = user_location(frames), user_location(frames, whole=True)
         ranges: dict[Any, Any] = environment.var_to_range  # before what is decided narrows them
         bounds = [(ranges[s].lower, ranges[s].upper) if s in ranges else None for s in condition.free_symbols]
-        found = Decision(condition, bool(result), place, all(b == (0, 1) for b in bounds))
+        found = Decision(condition, bool(result), place, asked, all(b == (0, 1) for b in bounds))
         if found not in decisions:
             decisions.append(found)
 

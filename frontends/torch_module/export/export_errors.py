@@ -19,6 +19,18 @@ _REFUSALS = ("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torc
 """Where the errors are defined by which torch.export refuses a model."""
 
 
+def loop_error(place: str) -> ModelError:
+    """E104 for a loop whose turns are data, and that calls what has no lowering."""
+    return ModelError(
+        "E104",
+        "the model repeats a loop as often as data say, as a solver of differential equations with an "
+        "adaptive step size does",
+        place=place,
+        hint="give the solver a fixed step (torchdiffeq: `method='rk4', options={'step_size': 0.1}`), or "
+        "write the loop with torch.while_loop",
+    )
+
+
 class DecidedNumber(Exception):  # noqa: N818 - no error of anybody's
     """The example decided a number, which is another for most inputs.
 
@@ -325,8 +337,13 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' + lines[0][:300] if lines else ''}"
 
 
-def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
-    """``file:line`` of the innermost frame that is neither PyTorch's, nor Python's, nor ours."""
+def user_location(frames: Sequence[traceback.FrameSummary], *, whole: bool = False) -> str:
+    """``file:line`` of the innermost frame that is neither PyTorch's, nor Python's, nor ours.
+
+    Args:
+        frames: the innermost last.
+        whole: give the whole path of the file.
+    """
     import torch
 
     library = f"{Path(torch.__file__).parent}/"  # torchvision, its neighbour, is a user's code
@@ -337,7 +354,7 @@ def user_location(frames: Sequence[traceback.FrameSummary]) -> str:
         if name.startswith(python) and "-packages/" not in name:
             continue
         if not name.startswith(("<", library, ours)) and "importlib" not in name:
-            return f"{short_path(name)}:{frame.lineno}"
+            return f"{name if whole else short_path(name)}:{frame.lineno}"
     return ""
 
 

@@ -198,7 +198,7 @@ def _assumptions(decisions: list[Decision]) -> list[str]:
     for decision in decisions:
         if not decision.of_truth:
             raise DecidedNumber(decision.place, real="zuf" in str(decision.condition))
-    return [d.note() for d in decisions]
+    return list(dict.fromkeys(d.note() for d in decisions))
 
 
 # -- sizes -------------------------------------------------------------------------------------------

@@ -36,6 +36,33 @@ def test_a_branch_on_data_goes_the_example_s_way_and_is_said(check):
     assert "is false" in said[0]
 
 
+class Halving(nn.Module):
+    """Halves a step until an error is small, as a solver with an adaptive step size does."""
+
+    def __init__(self, step=lambda step: step / 2):
+        super().__init__()
+        self.step = step
+
+    def forward(self, x):
+        step = x.abs().max()
+        while step > 0.1:
+            step = self.step(step)
+        return x * step
+
+
+def test_a_loop_on_data_has_the_example_s_turns_and_is_said_once():
+    graph = regraft.load(Halving(), (torch.tensor([[1.0, -0.5]]),))
+    (said,) = graph.origin.assumed
+    assert re.match(r"the loop at \S*test_torch_decided.py:\d+ has as many turns as for the example", said)
+
+
+def test_a_loop_on_data_is_named_before_an_operator_in_it():
+    further = Halving(lambda step: torch.nextafter(step / 2, step))
+    with pytest.raises(ModelError, match="E104 the model repeats a loop as often as data say") as refused:
+        regraft.load(further, (torch.tensor([[1.0, -0.5]]),))
+    assert "method='rk4'" in str(refused.value.hint)
+
+
 class Normalised(nn.Module):
     """Checks the deviations that it divides by, which are Python numbers, as torchvision's transform does."""
 
