@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from dis import get_instructions
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from .decided_sizes import differ
 from .evaluation_mode import dry_run, evaluation
 
 if TYPE_CHECKING:
@@ -118,6 +121,44 @@ def registered_constants(program: ExportedProgram, module: Module) -> dict[str, 
     }
 
 
+def kept_between_calls(
+    module: Module, call: Callable[[], object], other_call: Callable[[], object]
+) -> list[str]:
+    """Return notes on attributes that a first call fills of its inputs, and that later calls go on to use."""
+    if not any(map(_may_keep, {base for m in module.modules() for base in type(m).__mro__})):
+        return []
+    before = {(id(e.module), e.name) for e in _entries(module)}
+    try:
+        with dry_run(module):
+            alone = other_call()
+        with dry_run(module):
+            call()
+            filled = [e for e in _entries(module) if (id(e.module), e.name) not in before]
+            if not filled:
+                return []
+            after = other_call()
+            kept = [e for e in filled if e.now() is e.value]
+    except Exception:  # the model's own code may raise anything
+        return []
+    if not kept or not differ(alone, after):
+        return []
+    return [
+        f"`{place}` keeps what a first call computes of its inputs, and later calls of the model use it: the "
+        "graph computes it at each call"
+        for place in dict.fromkeys(e.place for e in kept)
+    ]
+
+
+def _may_keep(kind: type) -> bool:
+    """Whether a method of a class, other than those that make a module, assigns an attribute and reads it."""
+    if kind.__module__.partition(".")[0] == "torch":
+        return False
+    methods = [v for n, v in vars(kind).items() if isinstance(v, FunctionType) and n != "__init__"]
+    steps = [step for method in methods for step in get_instructions(method.__code__)]
+    stored = {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    return any(step.opname == "LOAD_ATTR" and step.argval in stored for step in steps)
+
+
 def _registered(module: Module) -> list[torch.Tensor]:
     import torch
 
@@ -125,11 +166,14 @@ def _registered(module: Module) -> list[torch.Tensor]:
     return [*kind.parameters(module), *kind.buffers(module)]
 
 
-def find_caches(module: Module, entries: Sequence[Entry], call: Callable[[], object]) -> Caches:
+def find_caches(
+    module: Module, entries: Sequence[Entry], call: Callable[[], object], other_call: Callable[[], object]
+) -> Caches:
     """Find which entries are caches, by calls of the model in evaluation mode.
 
     All are taken away together first; where the model then fails or leaves some empty, those of one class
-    and attribute after another.
+    and attribute after another. What a call on other inputs fills with other values is made of the inputs of
+    an earlier call, which the model goes on to use.
     """
     found = Caches(kept=list(entries), registered=frozenset(map(id, _registered(module))))
     groups: dict[tuple[type, str], list[Entry]] = {}
@@ -139,7 +183,7 @@ def find_caches(module: Module, entries: Sequence[Entry], call: Callable[[], obj
     for attempt in attempts:
         for blank in (True, False):
             waiting = [e for e in attempt if e in found.kept]
-            for entry, value in _after_a_call(module, waiting, call, blank=blank):
+            for entry, value in _after_a_call(module, dict.fromkeys(waiting, blank), call):
                 same = _same(value, entry.value)
                 if same is not None:
                     found.kept.remove(entry)
@@ -147,17 +191,29 @@ def find_caches(module: Module, entries: Sequence[Entry], call: Callable[[], obj
                         found.refilled[entry] = blank
                     else:
                         found.changed.append(entry)
+    again = _after_a_call(module, found.refilled, other_call)
+    differing = [*found.changed, *(e for e, value in again if _same(value, e.value) is False)]
+    modules = {id(e.module) for e in differing}
+    for entry in [e for e in found.refilled if id(e.module) in modules]:  # a module fills its own at once
+        del found.refilled[entry]
+        found.changed.append(entry)
     return found
 
 
 def _after_a_call(
-    module: Module, entries: Sequence[Entry], call: Callable[[], object], *, blank: bool
+    module: Module, entries: Mapping[Entry, bool], call: Callable[[], object]
 ) -> list[tuple[Entry, Any]]:
-    """What a call of the model puts in the place of entries; nothing where it fails without them."""
+    """What a call of the model puts in the place of entries; nothing where it fails without them.
+
+    Args:
+        module: the model.
+        entries: what is taken away, and whether None is left in its place.
+        call: calls the model.
+    """
     if not entries:
         return []
     with dry_run(module):
-        for entry in entries:
+        for entry, blank in entries.items():
             entry.remove(blank=blank)
         try:
             call()

@@ -105,6 +105,50 @@ def test_a_cache_of_other_values_is_the_models_and_said():
     assert "constant in the graph, as the model itself uses it" in note
 
 
+class Remembering(nn.Module):
+    """Keeps what it made of its first inputs, and a mask of them, as attention of a decoder does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.seen: torch.Tensor | None = None
+        self.mask: torch.Tensor | None = None
+
+    def forward(self, x):
+        if self.seen is None:
+            self.seen = self.linear(x)
+            self.mask = torch.ones_like(x) > 0
+        return torch.where(self.mask, self.seen, 0.0).sum() + x
+
+
+class Showing(Remembering):
+    """Leaves what it computed for whoever looks, and computes it at each call."""
+
+    def forward(self, x):
+        self.seen = self.linear(x)
+        return self.seen + x
+
+
+def test_what_a_first_call_keeps_of_its_inputs_is_said(tmp_path):
+    fresh = regraft.load(Remembering().eval(), (X,))
+    (note,) = [n for n in fresh.origin.notes if "`seen`" in n]
+    assert "the graph computes it at each call" in note
+    assert trained(fresh) == {"linear.weight", "linear.bias"}
+    assert regraft.load(Showing().eval(), (X,)).origin.notes == ["captured in evaluation mode"]
+
+
+def test_what_an_earlier_call_kept_of_its_inputs_is_the_models_and_said(tmp_path):
+    module = Remembering().eval()
+    module(X * 2)
+    for given in (X, X * 2):
+        graph = regraft.load(module, (given,))
+        assert not trained(graph)
+        notes = [n for n in graph.origin.notes if "holds what an earlier call computed" in n]
+        assert [n.partition(" ")[0] for n in notes] == ["`seen`", "`mask`"]
+        regraft.save(graph, tmp_path / "net.onnx", to="onnx", force=True)
+        assert regraft.verify(graph, tmp_path / "net.onnx").passed
+
+
 def test_trained_tensors_that_are_not_registered_are_said():
     graph = regraft.load(Unregistered().eval(), (X,))
     assert trained(graph) == {"last.weight", "last.bias"}
