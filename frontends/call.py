@@ -193,8 +193,8 @@ class Call(Arguments, Building):
         if 0 in shape:  # a 0 in the shape would be read as "copy"
             return self.op("Reshape", value, self.shape_value(shape), allowzero=1, types=types)
         codes = self.reshape_codes(known, shape)
-        if codes.count(-1) > 1:
-            return self.op("Reshape", value, self.shape_value(shape), types=types)
+        if codes.count(-1) > 1:  # a run may compute a 0 too
+            return self.op("Reshape", value, self.shape_value(shape), allowzero=1, types=types)
         return self.op("Reshape", value, self.constant(codes, "int64"), types=types)
 
     def reshape_codes(self, known: TensorType, shape: Sequence[Any]) -> list[int]:

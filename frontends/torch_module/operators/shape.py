@@ -49,7 +49,7 @@ def _reshaped(call: Call) -> Value:
         x = call.value("self")
         dims = tuple(None if size == -1 else call.as_dim(size) for size in asked)
         types = [call.graph.known_type(x).with_shape(dims)]
-        return call.op("Reshape", x, call.shape_value(asked), types=types)
+        return call.op("Reshape", x, call.shape_value(asked), allowzero=1, types=types)
     return call.reshape(call.value("self"), shape)
 
 

@@ -76,6 +76,18 @@ WINDOWS = {
         (0,),
         [(1, 3), (4, 3)],
     ),
+    "sizes of which a run computes 0": (
+        lambda x: torch.cat([x[:, 2:].reshape(x.shape[1] - 2, x.shape[0]).sum(0), x[0]]),
+        (3, 6),
+        (0, 1),
+        [(4, 2), (1, 2), (2, 5)],
+    ),
+    "a size of 0 beside one that is asked for": (
+        lambda x: x[:, 2:].unsqueeze(0).reshape(1, x.shape[1] - 2, x.shape[0]) * 2,
+        (3, 6),
+        (0, 1),
+        [(4, 2), (1, 2)],
+    ),
     "spectra of sounds": (spectrum, (2, 160), (0, 1), [(1, 250), (3, 77)]),
 }
 
