@@ -75,15 +75,15 @@ def _notes(graph: Graph) -> list[str]:
     """Return sentences on what MindSpore computes otherwise, for a file's head."""
     notes: list[str] = []
     if any(p.data.dtype == "bfloat16" for p in graph.parameters()):
-        notes.append("Parameters are bfloat16, which MindSpore's CPU backend has no kernels for.")
+        notes.append("Some parameters are bfloat16, for which MindSpore's CPU backend has no kernels.")
     if any(p.role == "running_mean" and p.data.dtype == "float16" for p in graph.parameters()):
-        notes.append("MindSpore's CPU backend does not move the float16 statistics of its BatchNorm layers.")
+        notes.append("MindSpore's CPU backend does not update the float16 statistics of BatchNorm layers.")
     if graph.origin.framework == "mxnet" and any(
         n.op_type == "BatchNormalization" and n.float("momentum") < 1 for n in graph.operators()
     ):
         notes.append(
-            "Training moves the running variances towards n / (n - 1) of a batch's variance, of n numbers a "
-            "channel, and MXNet towards the variance itself."
+            "In training, MindSpore moves a running variance towards n / (n - 1) times the variance of a batch "
+            "with n numbers per channel; MXNet moves it towards that variance itself."
         )
     return notes
 

@@ -108,7 +108,7 @@ def _notes(graph: Graph, dialect: Dialect) -> list[str]:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])
         shown += f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         notes.append(
-            f"The source does not tell the initial distribution of {shown}: the checkpoint's values."
+            f"The source does not state the initial distribution of {shown}; the values are in the checkpoint."
         )
     return notes
 

@@ -128,7 +128,7 @@ def _check_function(recording: Recording, words: TestWords) -> str:
     if several:
         lines += [
             "def tensors(result):",
-            '    """The tensors of a result as arrays, in order."""',
+            '    """Return the tensors of a result as arrays, in order."""',
             f"    if isinstance(result, {words.tensor}):",
             f"        return [result{words.to_numpy}]",
             *(
@@ -145,7 +145,7 @@ def _check_function(recording: Recording, words: TestWords) -> str:
         ]
     lines += [
         f"def check(cell, name, tolerance={_number(TOLERANCE)}):",
-        '    """Compare a call with the recorded one; relative to the largest value, or 1."""',
+        '    """Compare the results of a call with the recorded ones, relative to the largest value or 1."""',
         f"    inputs = map({words.from_numpy}, recorded(f'{{name}}.input'))",
         "    outputs = recorded(f'{name}.output')",
         f"    results = {'tensors(cell(*inputs))' if several else f'[cell(*inputs){words.to_numpy}]'}",
@@ -171,12 +171,12 @@ def _test(call: RecordedCall, name: str) -> str:
 
 
 def _docstring(recording: Recording, words: TestWords) -> str:
-    text = "Tests of model.py: each class against what its source computed.\n\n"
+    text = "Tests of model.py: compare each class with the recorded results of its source.\n\n"
     notes = [recording.origin, words.advice]
     if any(call.tolerance != TOLERANCE for call in recording.calls):
         notes.append(
-            f"Tolerances are {_number(TOLERANCE)}; where another is given, it is four times the difference "
-            f"that {words.framework}'s own arithmetic made when the values were recorded."
+            f"The default tolerance is {_number(TOLERANCE)}; any other is four times the difference that "
+            f" {words.framework}'s own arithmetic made when the values were recorded."
         )
     notes += [f"`{name}` has no test of its own: {why}." for name, why in recording.untested.items()]
     for note in notes:

@@ -158,7 +158,7 @@ def test_a_tensor_that_is_written_to_in_part_has_no_law(file: Path, tmp_path: Pa
     laws = {p.name: p.initializer for p in graph.parameters()}
     assert str(laws["embedding.weight"]) == "unknown()"
     text = emitted(f"{file}:Mended", "2x5:int64", tmp_path / "out")
-    assert "does not tell the initial distribution of `embedding.weight`" in " ".join(text.split())
+    assert "does not state the initial distribution of `embedding.weight`" in " ".join(text.split())
     assert 'UNDRAWN = ["embedding.embedding_table"]' in text
     values = next(p.data.numpy() for p in graph.parameters() if p.name == "embedding.weight")
     np.testing.assert_array_equal(built(tmp_path / "out")["embedding.embedding_table"], values)

@@ -92,7 +92,7 @@ def padded_rows(view: View) -> Expression:
 
 
 PADDED_EMBEDDING = '''class PaddedEmbedding(nn.Embedding):
-    """nn.Embedding that keeps the gradient off the row of its padding, as torch's does."""
+    """nn.Embedding whose padding row has no gradient, as in torch."""
 
     def construct(self, ids):
         rows = ops.gather(self.embedding_table, ids, 0)

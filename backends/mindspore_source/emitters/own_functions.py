@@ -12,7 +12,7 @@ from . import indexing, recurrent, stub
 from .run_time import functions, resize
 
 AFFINE = '''def affine(x, weight, bias=None):
-    """ops.dense, which copies the weight at every call in PyNative mode; nn.Dense computes it so."""
+    """Compute ops.dense as nn.Dense does: ops.dense copies the weight at every call in PyNative mode."""
     y = ops.MatMul(transpose_b=True)(x.reshape(-1, weight.shape[1]), weight)
     if bias is not None:
         y = ops.bias_add(y, bias)
@@ -20,19 +20,19 @@ AFFINE = '''def affine(x, weight, bias=None):
 '''
 
 MODULO = '''def modulo(x, y):
-    """x % y, which is NaN in MindSpore where y is infinite."""
+    """Return x % y, also where y is infinite: MindSpore's own is NaN there."""
     is_far = ops.logical_and(ops.isinf(y), ops.isfinite(x))
     alike = ops.logical_or(x == 0, (x < 0) == (y < 0))
     return ops.where(is_far, ops.where(alike, x, y), x % y)
 '''
 
 FMOD = '''def fmod(x, y):
-    """ops.fmod, which is NaN in MindSpore where y is infinite."""
+    """Return ops.fmod(x, y), also where y is infinite: MindSpore's own is NaN there."""
     return ops.where(ops.logical_and(ops.isinf(y), ops.isfinite(x)), x, ops.fmod(x, y))
 '''
 
 NEAREST_PIXELS = '''def nearest_pixels(grid, image, is_aligned, is_reflected):
-    """Places moved to the nearest pixel, of two the even one; ops.grid_sample takes the outer one itself."""
+    """Move each place to the nearest pixel, a tie to the even one; ops.grid_sample takes the outer one."""
     if is_reflected:
         grid = 1 - ops.abs(ops.abs(grid + 1) % 4 - 2)
     size = ms.Tensor(image.shape[:1:-1], grid.dtype)
@@ -42,7 +42,7 @@ NEAREST_PIXELS = '''def nearest_pixels(grid, image, is_aligned, is_reflected):
 '''
 
 NON_MAX_SUPPRESSION = '''def non_max_suppression(boxes, scores, most, overlap, score, is_centred):
-    """Rows (image, class, box) of the best boxes that overlap no better one, as ONNX has them."""
+    """Return a row (image, class, box) for each box that overlaps no better one, as ONNX does."""
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:
         first, second = first - second / 2, first + second / 2
@@ -66,7 +66,7 @@ NON_MAX_SUPPRESSION = '''def non_max_suppression(boxes, scores, most, overlap, s
 '''
 
 RECURRENCE = '''def recurrence(direction, x, w, b, states, lengths, backwards):
-    """A recurrent layer; x is (sequence, batch, input), and direction makes the step of one direction."""
+    """Run a recurrent layer on x of (sequence, batch, input); direction(k, bias) makes the step of one."""
     outputs, finals = [], []
     for k in range(len(backwards)):
         own, other = ops.chunk(b[k], 2)
@@ -88,7 +88,7 @@ RECURRENCE = '''def recurrence(direction, x, w, b, states, lengths, backwards):
 '''
 
 ONNX_RNN = '''def onnx_rnn(x, w, r, b, lengths, h, backwards, activation):
-    """ONNX's RNN."""
+    """Compute ONNX's RNN."""
 
     def direction(k, bias):
         weight = r[k].T
@@ -102,7 +102,7 @@ ONNX_RNN = '''def onnx_rnn(x, w, r, b, lengths, h, backwards, activation):
 '''
 
 ONNX_GRU = '''def onnx_gru(x, w, r, b, lengths, h, backwards, is_reset_last):
-    """ONNX's GRU, whose gates are (update, reset, hidden)."""
+    """Compute ONNX's GRU, whose gates are (update, reset, hidden)."""
     size = r.shape[-1]
 
     def direction(k, bias):
@@ -124,7 +124,7 @@ ONNX_GRU = '''def onnx_gru(x, w, r, b, lengths, h, backwards, is_reset_last):
 '''
 
 ONNX_LSTM = '''def onnx_lstm(x, w, r, b, lengths, h, c, peepholes, backwards):
-    """ONNX's LSTM, whose gates are (input, output, forget, cell)."""
+    """Compute ONNX's LSTM, whose gates are (input, output, forget, cell)."""
 
     def direction(k, bias):
         weight = r[k].T
@@ -151,32 +151,32 @@ ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
 
 _PRECISE = {
     "sigmoid": '''def sigmoid(x):
-    """ops.sigmoid, but on CPU, where its errors of 1e-6 add up over the layers, by ops.expm1."""
+    """Return ops.sigmoid(x); on CPU by ops.expm1, because errors of 1e-6 there add up over layers."""
     if ON_CPU:
         return 1 / (2 + ops.expm1(ops.clamp(-x, max=80)))
     return ops.sigmoid(x)
 ''',
     "tanh": '''def tanh(x):
-    """ops.tanh, but on CPU, where it is 1e-4 off near 5 in float32, in float64."""
+    """Return ops.tanh(x); on CPU in float64, because float32 is 1e-4 off near 5 there."""
     if ON_CPU:
         return ops.tanh(x.astype(ms.float64)).astype(x.dtype)
     return ops.tanh(x)
 ''',
     "softmax": '''def softmax(x):
-    """ops.softmax of rows, but on CPU, where one of -inf spoils those behind it, over another axis."""
+    """Return the softmax of rows; on CPU over another axis, because a row of -inf spoils later rows."""
     if ON_CPU:
         return ops.softmax(x.expand_dims(-1), axis=-2).squeeze(-1)
     return ops.softmax(x, axis=-1)
 ''',
     "log_softmax": '''def log_softmax(x, axis):
-    """ops.log_softmax, but on CPU, where it is 4e-6 off near 0, by ops.logsumexp."""
+    """Return ops.log_softmax; on CPU by ops.logsumexp, because it is 4e-6 off near 0 there."""
     if ON_CPU:
         x = x - ops.amax(x, axis, keepdims=True)
         return x - ops.logsumexp(x, axis, keepdim=True)
     return ops.log_softmax(x, axis)
 ''',
     "log1p": '''def log1p(x):
-    """ops.log1p, but on CPU, where that is ops.log(1 + x), in float64, with what the sum has lost."""
+    """Return ops.log1p(x); on CPU in float64, as ops.log(1 + x) with the sum's rounding error restored."""
     if ON_CPU:
         wide = x.astype(ms.float64)
         total = wide + 1
@@ -185,7 +185,7 @@ _PRECISE = {
     return ops.log1p(x)
 ''',
     "expm1": '''def expm1(x):
-    """ops.expm1, but on CPU, where that is ops.exp(x) - 1, in float64, as a product that cancels nothing."""
+    """Return ops.expm1(x); on CPU in float64, as a product that avoids the cancellation of exp(x) - 1."""
     if ON_CPU:
         wide = x.astype(ms.float64)
         return (ops.tanh(wide / 2) * (ops.exp(wide) + 1)).astype(x.dtype)
@@ -195,7 +195,7 @@ _PRECISE = {
 """Precise functions of an emitted file; MindSpore has no other precise tanh in float32."""
 
 _LAYER = '''class {layer}(nn.Cell):
-    """nn.{layer}, by that function."""
+    """nn.{layer}, computed by `{function}`."""
 
     def construct(self, x):
         return {function}(x)

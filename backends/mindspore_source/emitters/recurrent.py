@@ -104,7 +104,7 @@ def computed_stack(view: View) -> Expression:
 FUNCTIONS = {
     "lstm_step": HelperText(
         '''def lstm_step(x, h, state):
-    """The states after one step of an LSTM, of what its input and its state add to the gates."""
+    """Return the states after one LSTM step; x and h are the terms of input and state in its gates."""
     i, f, g, o = ops.chunk(x + h, 4, axis=-1)
     c = sigmoid(f) * state[1] + sigmoid(i) * tanh(g)
     return sigmoid(o) * tanh(c), c
@@ -113,7 +113,7 @@ FUNCTIONS = {
     ),
     "gru_step": HelperText(
         '''def gru_step(x, h, state):
-    """The state after one step of a GRU, of what its input and its state add to the gates."""
+    """Return the state after one GRU step; x and h are the terms of input and state in its gates."""
     xr, xz, xn = ops.chunk(x, 3, axis=-1)
     hr, hz, hn = ops.chunk(h, 3, axis=-1)
     new = tanh(xn + sigmoid(xr + hr) * hn)
@@ -123,20 +123,20 @@ FUNCTIONS = {
     ),
     "rnn_step": HelperText(
         '''def rnn_step(x, h, state):
-    """The state after one step of an Elman layer."""
+    """Return the state after one step of an Elman layer."""
     return (tanh(x + h),)
 ''',
         ("tanh",),
     ),
     "relu_step": HelperText(
         '''def relu_step(x, h, state):
-    """The state after one step of an Elman layer with ReLU."""
+    """Return the state after one step of an Elman layer with ReLU."""
     return (ops.relu(x + h),)
 ''',
     ),
     "recurrent": HelperText(
         '''def recurrent(step, x, states, weights, directions=1):
-    """Recurrent layers whose weights are computed; x is (sequence, batch, input)."""
+    """Run recurrent layers with computed weights on x of (sequence, batch, input)."""
     finals = ()
     for first in range(0, len(weights), directions):
         outputs = ()
@@ -213,7 +213,7 @@ def _is_uniform(initializer: Initializer | None, bound: float) -> bool:
 
 
 REDRAWN = '''def redrawn(layer, **laws):
-    """The layer with parameters whose names start so drawn from other laws than MindSpore's."""
+    """Initialise the parameters whose names start with a key of `laws` by its initializer."""
     for name, parameter in layer.parameters_and_names():
         for start, law in laws.items():
             if name == start or name.split("_l")[0].startswith(start):

@@ -8,11 +8,11 @@ from ...source.expressions import Helper, Part, call
 TABLE = EmitterTable()
 
 STUB = '''class Unsupported(nn.Cell):
-    """STUB: an operator that regraft cannot write. Put a Cell that computes it in the place of each one.
+    """STUB: an operator that regraft cannot write. Replace each one by a Cell that computes it.
 
     Args:
-        source: the call in the source; x0, x1, … are what `construct` is given, in order.
-        outputs: types and shapes of the results, which are all that are read.
+        source: the call in the source; x0, x1, … are the inputs of `construct`, in order.
+        outputs: types and shapes of the results that the net uses.
         reason: why it is a stub.
     """
 

@@ -18,7 +18,7 @@ def build_function(net: Net) -> str:
         text += f"BUFFERS = [{', '.join(literal_source(n) for n in net.buffers)}]\n"
     if net.undrawn:  # never another law than the source's: that would pass for it
         names = ", ".join(literal_source(n) for n in net.undrawn)
-        text += "# initial distributions that nobody knows: these values are the checkpoint's\n"
+        text += "# parameters without a known initial distribution: their values come from the checkpoint\n"
         text += f"UNDRAWN = [{names}]\n"
     held = [name for name, some in (("BUFFERS", net.buffers), ("UNDRAWN", net.undrawn)) if some]
     sharded = net.checkpoint == INDEX
@@ -27,7 +27,7 @@ def build_function(net: Net) -> str:
         freezing=_FREEZING if net.frozen else "",
         tables=_TABLES.format(names=" + ".join(held)) if held else "",
         only=", only=None" if held else "",
-        told=" (or `only` some names)" if held else "",
+        scope=", or `only` some names" if held else "",
         assigned=_ASSIGN_NAMED if held else _ASSIGN_ALL,
         assigned_shard=_ASSIGN_SHARD_NAMED if held else _ASSIGN_SHARD,
     )
@@ -35,14 +35,14 @@ def build_function(net: Net) -> str:
 
 _WITHOUT_PARAMETERS = '''
 def build(checkpoint=None):
-    """The net in inference mode; it has no parameters, so any checkpoint is left alone."""
+    """Return the net in inference mode; it has no parameters and ignores a checkpoint."""
     return {net}().set_train(False)
 '''
 
 _BUILD = '''
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    """Return the net in inference mode, its parameters named by path; None initialises them anew."""
     net = {net}()
     for path, parameter in net.parameters_and_names():
         parameter.name = path{freezing}
@@ -54,7 +54,7 @@ def build(checkpoint=CHECKPOINT):
 _LOAD = '''
 
 def load(net, checkpoint{only}):
-    """Load a .ckpt or .safetensors file{told}; ValueError unless it fits the net exactly."""
+    """Load a .ckpt or .safetensors file{scope}; raise ValueError unless it fits the net."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {{f"{{n}} {{p.dtype}}{{p.shape}}" for n, p in net.parameters_dict().items()}}
@@ -76,7 +76,7 @@ _ASSIGN_NAMED = """    for name, parameter in net.parameters_dict().items():
 _LOAD_SHARDS = '''
 
 def load(net, checkpoint{only}):
-    """Load a file or the shards of an index{told}; ValueError unless they fit the net exactly."""
+    """Load a file or the shards of an index{scope}; raise ValueError unless they fit the net."""
     parameters = net.parameters_dict()
     wanted = {{n: f"{{n}} {{p.dtype}}{{p.shape}}" for n, p in parameters.items()}}
     problems = []
@@ -93,7 +93,7 @@ def load(net, checkpoint{only}):
 
 
 def read(checkpoint):
-    """Yield name and values of each tensor of a file, or of the shards of an index, one file at a time."""
+    """Yield each tensor's name and values from a file, or from an index's shards one by one."""
     path, files = Path(checkpoint), [Path(checkpoint)]
     if path.suffix == ".json":
         index = json.loads(path.read_text(encoding="utf-8"))
@@ -109,5 +109,5 @@ _ASSIGN_SHARD_NAMED = """        if only is None or name in only:
 _FREEZING = "\n        parameter.requires_grad = parameter.requires_grad and path not in FROZEN"
 
 _TABLES = """
-    else:  # what is not drawn
+    else:  # values that no initializer makes
         load(net, CHECKPOINT, {names})"""

@@ -23,13 +23,13 @@ MODES = {{"pynative": ms.PYNATIVE_MODE, "graph": ms.GRAPH_MODE}}
 
 @pytest.fixture(scope="module", params=list(MODES))
 def net(request):
-    """The net with its checkpoint."""
+    """Return the net with the weights of its checkpoint."""
     ms.set_context(mode=MODES[request.param])
     return build()
 
 
 def recorded(prefix):
-    """The recorded arrays whose names begin so, in order."""
+    """Return the recorded arrays whose names begin with `prefix`, in order."""
     return [array for key, array in RECORDED.items() if key.startswith(prefix)]
 
 

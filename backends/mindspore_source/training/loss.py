@@ -51,5 +51,5 @@ def loss_function(loss: LossRule) -> str:
         if value != default:
             text = f"Tensor({value}, ms.float32)" if isinstance(value, str) else repr(value)
             arguments.append(f"{argument}={text}")
-    told = f"  # `{escaped(loss.written)}`, told from its values" if loss.measured else ""
+    told = f"  # `{escaped(loss.written)}`, identified by its values" if loss.measured else ""
     return f"\ndef make_loss():\n    return nn.{_LOSSES[loss.kind]}({', '.join(arguments)}){told}\n"

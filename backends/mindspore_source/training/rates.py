@@ -10,7 +10,7 @@ _RUNS = 12
 
 RATES = '''
 class Rates(nn.learning_rate_schedule.LearningRateSchedule):
-    """The learning rate of each step: (rate, steps), or (first rate, last rate, steps) on a line."""
+    """Give each step its learning rate: (rate, steps) is constant, (first, last, steps) is linear."""
 
     def __init__(self, *stretches):
         super().__init__()

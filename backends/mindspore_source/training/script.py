@@ -48,7 +48,7 @@ def training_source(recipe: Recipe, trainable: Sequence[str], inputs: Sequence[s
     return format_source("\n\n".join(part for part in parts if part))
 
 
-_HEAD = '''"""Trains the net of model.py as `{reference}` trains its source.
+_HEAD = '''"""Train the net of model.py as `{reference}` trains its source.
 
 In a program:
 
@@ -59,7 +59,7 @@ In a program:
     step = TrainStep(build())  # in PyNative or graph mode
     for {names}, labels in batches:
         loss = step({names}, labels)
-    ms.save_checkpoint(step, "last.ckpt")  # with the optimizer's state, so that training can go on:
+    ms.save_checkpoint(step, "last.ckpt")  # with the optimizer's state; to resume:
     ms.load_param_into_net(step, ms.load_checkpoint("last.ckpt"), strict_load=True)
 {averaged}"""
 

@@ -84,7 +84,7 @@ def recipe_source(recipe: Recipe) -> str:
         found.append(f'"ema": {options["averaged weights"]!r}')
     return (
         "\ndef recipe(net):\n"
-        '    """What `regraft verify --recipe` compares with the original."""\n'
+        '    """Return the parts that `regraft verify --recipe` compares with those of the original."""\n'
         "    step = TrainStep(net)\n"
         f"    return {{{', '.join(found)}}}\n"
     )
@@ -146,7 +146,7 @@ def _scaler_text(recipe: Recipe) -> str:
 
 _OF_BATCH = '''
 class OfBatch(nn.Cell):
-    """The loss of a batch; where it computes in float16, the loss itself stays in float32."""
+    """Compute the loss of a batch; the loss stays in float32 where the net computes in float16."""
 
     def __init__(self, net, loss):
         super().__init__(auto_prefix=False)
@@ -176,7 +176,7 @@ _SCALING = (
     "gradients = self.scaler.unscale(gradients)",
     "finite = ms.amp.all_finite(gradients)",
     "self.scaler.adjust(finite)",
-    "if finite:  # otherwise the batch is left out",
+    "if finite:  # otherwise skip this batch",
 )
 
 _AVERAGING = (
@@ -187,7 +187,7 @@ _AVERAGING = (
 
 _AVERAGED = '''
     def averaged(self):
-        """The net with its averaged weights, for `ms.save_checkpoint`."""
+        """Return the net's state with the averaged weights, for `ms.save_checkpoint`."""
         found = {p.name: p for p in self.net.get_parameters()}
         found |= {p.name: a for p, a in zip(self.optimizer.parameters, self.averages)}
         return [{"name": name, "data": value} for name, value in found.items()]

@@ -60,19 +60,27 @@ class Factory:
         layer = renderer.text(self.callee)
         return (
             f"def {self.name}({', '.join(arguments)}):\n"
-            f'    """{" ".join([layer, ", ".join(self._features())]).strip()}."""\n'
+            f'    """{self._describe(layer)}."""\n'
             f"    return {layer}({', '.join(given)})\n"
         )
 
+    def _describe(self, layer: str) -> str:
+        """Describe the layer in one phrase: ``nn.Conv2d without bias, with explicit padding``."""
+        found = ["without bias"] if self.has_bias is False else []
+        features = self._features()[len(found) :]
+        *others, last = features or [""]
+        if last:
+            found.append(f"with {', '.join(others)} and {last}" if others else f"with {last}")
+        return f"{layer} {', '.join(found)}".strip()
+
     def _features(self) -> list[str]:
-        """Return phrases that describe the layer, for the docstring."""
-        found = [] if self.has_bias is None else ["with bias" if self.has_bias else "without bias"]
-        found += ["padded as told"] if self.is_padded else []
-        return (
-            [*found, "drawn as in the source"]
-            if self.dialect.distribution_arguments & set(self.fixed)
-            else found
-        )
+        """Return the layer's features, for the docstring."""
+        found = [] if self.has_bias is None else ["bias"]
+        found += ["explicit padding"] if self.is_padded else []
+        initializers = len(self.dialect.distribution_arguments & set(self.fixed))
+        if initializers:
+            found.append(f"the source's initializer{'s' * (initializers > 1)}")
+        return found
 
     def separators(self) -> int:
         """Return how many commas the definition has, as a measure of its length."""

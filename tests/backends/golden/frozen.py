@@ -40,20 +40,20 @@ BUFFERS = ["scale"]
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    """Return the net in inference mode, its parameters named by path; None initialises them anew."""
     net = SharedStem()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
         parameter.requires_grad = parameter.requires_grad and path not in FROZEN
     if checkpoint is not None:
         load(net, checkpoint)
-    else:  # what is not drawn
+    else:  # values that no initializer makes
         load(net, CHECKPOINT, BUFFERS)
     return net.set_train(False)
 
 
 def load(net, checkpoint, only=None):
-    """Load a .ckpt or .safetensors file (or `only` some names); ValueError unless it fits the net exactly."""
+    """Load a .ckpt or .safetensors file, or `only` some names; raise ValueError unless it fits the net."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}

@@ -7,8 +7,8 @@ Parameters from inception-0000.params.
 Pass group-modules: 2 layers form one `ConvBNReLU` (and 26 more).
 Pass rename-parameters: `inception30_conv0_weight` is now called `conv0.conv.weight`
 (and 111 more).
-Training moves the running variances towards n / (n - 1) of a batch's variance, of n
-numbers a channel, and MXNet towards the variance itself.
+In training, MindSpore moves a running variance towards n / (n - 1) times the variance
+of a batch with n numbers per channel; MXNet moves it towards that variance itself.
 """
 
 from pathlib import Path
@@ -90,7 +90,7 @@ CHECKPOINT = Path(__file__).with_name("model.ckpt")
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    """Return the net in inference mode, its parameters named by path; None initialises them anew."""
     net = Inception()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
@@ -100,7 +100,7 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    """Load a .ckpt or .safetensors file; raise ValueError unless it fits the net."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}

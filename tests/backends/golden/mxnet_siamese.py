@@ -80,7 +80,7 @@ CHECKPOINT = Path(__file__).with_name("model.ckpt")
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    """Return the net in inference mode, its parameters named by path; None initialises them anew."""
     net = Siamese()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
@@ -90,7 +90,7 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    """Load a .ckpt or .safetensors file; raise ValueError unless it fits the net."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}

@@ -17,7 +17,7 @@ from mindspore.common.initializer import HeUniform, Uniform
 
 
 def dense(in_channels, out_channels):
-    """nn.Dense with bias, drawn as in the source."""
+    """nn.Dense with bias and the source's initializers."""
     return nn.Dense(
         in_channels,
         out_channels,
@@ -44,7 +44,7 @@ CHECKPOINT = Path(__file__).with_name("model.ckpt")
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    """Return the net in inference mode, its parameters named by path; None initialises them anew."""
     net = SharedActivation()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
@@ -54,7 +54,7 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    """Load a .ckpt or .safetensors file; raise ValueError unless it fits the net."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}

@@ -17,7 +17,7 @@ ON_CPU = ms.get_context("device_target") == "CPU"
 
 
 def tanh(x):
-    """ops.tanh, but on CPU, where it is 1e-4 off near 5 in float32, in float64."""
+    """Return ops.tanh(x); on CPU in float64, because float32 is 1e-4 off near 5 there."""
     if ON_CPU:
         return ops.tanh(x.astype(ms.float64)).astype(x.dtype)
     return ops.tanh(x)
@@ -49,7 +49,7 @@ CHECKPOINT = Path(__file__).with_name("model.ckpt")
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    """Return the net in inference mode, its parameters named by path; None initialises them anew."""
     net = Tied()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
@@ -59,7 +59,7 @@ def build(checkpoint=CHECKPOINT):
 
 
 def load(net, checkpoint):
-    """Load a .ckpt or .safetensors file; ValueError unless it fits the net exactly."""
+    """Load a .ckpt or .safetensors file; raise ValueError unless it fits the net."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}

@@ -4,8 +4,8 @@
 
 Inputs: ids: i64[N,16]
 Captured in evaluation mode.
-The source does not tell the initial distribution of `position`: the checkpoint's
-values.
+The source does not state the initial distribution of `position`; the values are in the
+checkpoint.
 """
 
 import math
@@ -23,7 +23,7 @@ from mindspore.common.initializer import (
 
 
 def affine(x, weight, bias=None):
-    """ops.dense, which copies the weight at every call in PyNative mode; nn.Dense computes it so."""
+    """Compute ops.dense as nn.Dense does: ops.dense copies the weight at every call in PyNative mode."""
     y = ops.MatMul(transpose_b=True)(x.reshape(-1, weight.shape[1]), weight)
     if bias is not None:
         y = ops.bias_add(y, bias)
@@ -31,7 +31,7 @@ def affine(x, weight, bias=None):
 
 
 def dense(in_channels, out_channels):
-    """nn.Dense with bias, drawn as in the source."""
+    """nn.Dense with bias and the source's initializers."""
     return nn.Dense(
         in_channels,
         out_channels,
@@ -115,24 +115,24 @@ class TransformerClassifier(nn.Cell):
 
 
 CHECKPOINT = Path(__file__).with_name("model.ckpt")
-# initial distributions that nobody knows: these values are the checkpoint's
+# parameters without a known initial distribution: their values come from the checkpoint
 UNDRAWN = ["position"]
 
 
 def build(checkpoint=CHECKPOINT):
-    """The net in inference mode, parameters named by their paths; None draws them anew."""
+    """Return the net in inference mode, its parameters named by path; None initialises them anew."""
     net = TransformerClassifier()
     for path, parameter in net.parameters_and_names():
         parameter.name = path
     if checkpoint is not None:
         load(net, checkpoint)
-    else:  # what is not drawn
+    else:  # values that no initializer makes
         load(net, CHECKPOINT, UNDRAWN)
     return net.set_train(False)
 
 
 def load(net, checkpoint, only=None):
-    """Load a .ckpt or .safetensors file (or `only` some names); ValueError unless it fits the net exactly."""
+    """Load a .ckpt or .safetensors file, or `only` some names; raise ValueError unless it fits the net."""
     path = Path(checkpoint)
     values = ms.load_checkpoint(str(path), format=path.suffix[1:])
     wanted = {f"{n} {p.dtype}{p.shape}" for n, p in net.parameters_dict().items()}

@@ -12,34 +12,34 @@ from __future__ import annotations
 from ....source.helpers import HelperText
 
 NUMBERS = '''def numbers(x):
-    """The numbers of a vector, for arguments that are no tensors: sizes, axes."""
+    """Return the numbers of a vector, for arguments that cannot be tensors: sizes, axes."""
     return tuple([int(n) for n in x])
 '''
 
 BY_AXIS = '''def by_axis(given, axes, default):
-    """One number an axis: those given for some axes, the default of all others."""
+    """Return one number per axis: `given` for the axes listed, `default` for the others."""
     return ops.tensor_scatter_elements(default, axes.astype(ms.int64) % len(default), given.astype(ms.int64))
 '''
 
 SIZES_OF = '''def sizes_of(x):
-    """The shape of x, which has an axis at least, as a tensor."""
+    """Return the shape of x as a tensor; x has at least one axis."""
     return ops.tuple_to_array(x.shape).astype(ms.int64)
 '''
 
 OF_NONE = '''def of_none(x, axes, value, dtype, keepdims):
-    """A reduction of x over no elements; MindSpore's have another shape in graph mode."""
+    """Reduce x over axes without elements; MindSpore's own result has another shape in graph mode."""
     found = ops.full(numbers(by_axis(ops.ones_like(axes), axes, sizes_of(x))), value, dtype=dtype)
     return found if keepdims else found.squeeze(numbers(axes))
 '''
 
 WITH_NEUTRAL = '''def with_neutral(x, axis, value):
-    """x with one more element along an axis: reductions of none give what is in memory on CPU."""
+    """Append one element along an axis: on CPU, a reduction of no elements returns stale memory."""
     like = x.any(axis, True) if x.dtype == ms.bool_ else x.sum(axis, keepdims=True)
     return ops.cat((x, ops.full_like(like.astype(x.dtype), value)), axis)
 '''
 
 SLICED = '''def sliced(x, starts, ends, axes=None, steps=None):
-    """ONNX's Slice, with bounds, axes and steps that are tensors."""
+    """Compute ONNX's Slice for bounds, axes and steps that are tensors."""
     sizes = sizes_of(x)
     ones = ops.ones_like(sizes)
     axes = ops.arange(len(starts)) if axes is None else axes
@@ -55,7 +55,7 @@ SLICED = '''def sliced(x, starts, ends, axes=None, steps=None):
 '''
 
 PADDED = '''def padded(x, pads, mode, value=0, axes=None):
-    """ONNX's Pad, with pads and axes that are tensors; negative pads crop."""
+    """Compute ONNX's Pad for pads and axes that are tensors; negative pads crop."""
     sizes = sizes_of(x)
     begins, ends = ops.chunk(pads.astype(ms.int64), 2)
     if axes is not None:
@@ -79,7 +79,7 @@ PADDED = '''def padded(x, pads, mode, value=0, axes=None):
 '''
 
 EXPANDED = '''def expanded(x, shape):
-    """ONNX's Expand, whose shape is a tensor: a size of 1 is stretched, on either side."""
+    """Compute ONNX's Expand for a shape that is a tensor; a size of 1 stretches on either side."""
     more = len(shape) - x.ndim
     x = x.reshape((1,) * more + x.shape) if more > 0 else x
     shape = ops.cat((ops.ones(max(-more, 0), ms.int64), shape.astype(ms.int64)))
@@ -87,13 +87,13 @@ EXPANDED = '''def expanded(x, shape):
 '''
 
 RESHAPED = '''def reshaped(x, shape):
-    """ONNX's Reshape, whose shape is a tensor: a size of 0 is that of x, one of -1 what is left."""
+    """Compute ONNX's Reshape for a shape that is a tensor: 0 keeps a size of x, -1 takes the rest."""
     sizes = ops.cat((sizes_of(x), ops.ones_like(shape)))[: len(shape)]
     return x.reshape(numbers(ops.where(shape == 0, sizes, shape)))
 '''
 
 UNSQUEEZED = '''def unsqueezed(x, axes):
-    """x with axes of size 1; they are a tensor, and count in the result."""
+    """Insert axes of size 1 into x; the tensor `axes` counts in the result."""
     for axis in numbers(ops.sort(axes % (x.ndim + len(axes)))[0]):
         x = x.expand_dims(axis)
     return x

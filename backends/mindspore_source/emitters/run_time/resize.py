@@ -9,7 +9,7 @@ from __future__ import annotations
 from ....source.helpers import HelperText
 
 RESIZE_PLACES = '''def resize_places(size, wanted, scale, length, start, end, where):
-    """The places in an axis of this size that the places of the resized one stand for."""
+    """Return the position in the source axis of each element of the resized axis."""
     at = ops.arange(int(wanted)).astype(scale.dtype)
     if where == "asymmetric":
         return at / scale
@@ -25,7 +25,7 @@ RESIZE_PLACES = '''def resize_places(size, wanted, scale, length, start, end, wh
 '''
 
 RESIZE_WEIGHTS = '''def resize_weights(size, places, scale, mode, cubic, is_antialias, is_within):
-    """What each element of an axis counts at each place; those outside of it repeat the outer ones."""
+    """Return the weight of each source element at each place; the outer elements repeat beyond the ends."""
     one = ops.ones_like(scale)
     narrow = ops.minimum(scale, one) if is_antialias else one
     reach = int(ops.ceil(2 / narrow)) + 1
@@ -60,7 +60,7 @@ RESIZED = '''def resized(
     is_within=False,
     outside=0.0,
 ):
-    """ONNX's Resize, with scales or sizes that are tensors: a product with weights, or a gather, an axis."""
+    """Compute ONNX's Resize for scales or sizes that are tensors: one product or gather per axis."""
     real = ms.float32 if mode == "nearest" else ms.float64
     shape = sizes_of(x).astype(real)
     old = ops.stack([shape[axis] for axis in axes])
