@@ -45,7 +45,7 @@ from .process.signals import end_on_signals, ignore_signals
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
-    help="TOML file with defaults of options; else [tool.regraft] of the nearest pyproject.toml.",
+    help="TOML file with defaults for options; by default [tool.regraft] in the nearest pyproject.toml.",
 )
 @click.pass_context
 def main(ctx: click.Context, debug: bool, config: Path | None) -> None:

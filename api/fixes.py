@@ -147,7 +147,7 @@ def _names(after: Findings, path: Path) -> str:
     """
     clash = next((c for c in after if c.code in ("RP101", "DU104")), None)
     if clash is not None:
-        raise ModelError("E102", f"the edit does not tell the names apart: {clash}", place=str(path))
+        raise ModelError("E102", f"the edit leaves equal names: {clash}", place=str(path))
     return "names: unique"
 
 

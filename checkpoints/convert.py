@@ -100,7 +100,11 @@ def convert_checkpoint(
         (mapping, given), back = map_(given, notes), False
     elif map_ is None or pairs is not None:
         if reverse is not None:
-            raise UsageError("E001", "expected a renames.json with --forward or --reverse: names tell here")
+            raise UsageError(
+                "E001",
+                "expected a renames.json with --forward or --reverse; without one, the "
+                "names show the direction",
+            )
         given = unwrapped(given, [*pairs, *inverted(pairs)] if pairs else [], notes)
         fused = [] if map_ is None else read_fused(map_)
         joins = [join for each in fused for join in each.joins(given, {})]
@@ -155,7 +159,9 @@ def _cast(name: str, data: TensorData, dtype: str) -> np.ndarray:
     with np.errstate(over="ignore"):
         made = array.astype(numpy_dtype(dtype))
     if np.isfinite(array).all() and not np.isfinite(made).all():
-        raise ModelError("E801", f"`{name}` has numbers that are infinite in {dtype}, the net's element type")
+        raise ModelError(
+            "E801", f"`{name}` has numbers that overflow to infinity in {dtype}, the net's element type"
+        )
     return made
 
 
@@ -182,7 +188,7 @@ def _with_optimizer(
     terms = ", ".join(dict.fromkeys(term for slots in done.slots.values() for term in slots))
     if target.suffix in (".pth", ".pt"):
         notes.append(
-            f"the optimizer's state ({terms}) is in it by names, the weights under `model`: {RESUME}"
+            f"the optimizer's state ({terms}) is stored in it by name, the weights under `model`: {RESUME}"
         )
         return {"model": made, "optimizer": as_torch(done)}
     slots = as_mindspore(done)
@@ -380,7 +386,7 @@ class _Problems:
         head = f"the checkpoint `{self.place}` does not fit the map `{self.mapping.path}`:"
         if str(self.mapping.path) == self.place:  # a map that was made for a net
             head = f"the checkpoint `{self.place}` does not fit the net:"
-            hint = "a file with two values is of a model in which they are not tied"
+            hint = "a file with two values comes from a model in which they are not tied"
         raise ModelError("E801", "\n".join([head, *lines, *more]), hint=hint)
 
     @staticmethod

@@ -249,7 +249,7 @@ def transformed_shape(row: Rename, place: str = "") -> tuple[int, ...]:
         "E101",
         f"the transform `{row.transform}` cannot be applied to {row.shape} -> {row.target_shape}",
         place=place,
-        hint="known are identity, reshape and transpose:1,0",
+        hint="known transforms: identity, reshape and transpose:1,0",
     )
 
 

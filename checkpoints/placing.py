@@ -177,7 +177,7 @@ def _place_again(done: Placement, name: str, member: Member, by: str) -> None:
     first = next(n for n, (m, _) in done.placed.items() if m is member)
     if not is_one(done.given[first], done.given[name]):
         done.unknown.append(name)
-        done.notes.append(f"`{first}` and `{name}` are one tensor in the net, and differ in the file")
+        done.notes.append(f"`{first}` and `{name}` are one tensor in the net, but differ in the file")
     elif name == member.name:
         done.tied[first] = name
         del done.placed[first]

@@ -245,7 +245,7 @@ def repair_checkpoint(
             "E801",
             f"no tensor of `{source}` belongs to a parameter of the net",
             place=str(source),
-            hint="where the names are others altogether: convert-checkpoint --like, which pairs by shape too",
+            hint="if the names differ completely: convert-checkpoint --like, which also pairs by shape",
         )
     given = placement.given
     made: dict[str, TensorData] = {}

@@ -65,7 +65,10 @@ def lay_side_by_side(
     slots = [optimizer_names(side) for side in (a, b)]
     if bool(slots[0]) != bool(slots[1]):
         of = first if slots[0] else second
-        notes.append(f"of an optimizer, so not compared: {len(slots[0] or slots[1])} tensors of `{of}`")
+        notes.append(
+            f"not compared, because they belong to an optimizer: {len(slots[0] or slots[1])} "
+            f"tensors of `{of}`"
+        )
         a, b = ({n: d for n, d in side.items() if n not in s} for side, s in zip((a, b), slots, strict=True))
     stated = None if map_ is None else read_pairs(map_)
     if map_ is not None and stated is None:
@@ -129,7 +132,7 @@ def _fitting(joins: Iterable[Join], given: Mapping[str, TensorData], notes: list
         odd = [name for name, shape in join.source.items() if given[name].shape != shape]
         if odd or len({given[name].dtype for name in join.source}) > 1:
             name = next(iter(odd or join.source))
-            notes.append(f"`{name}` has another shape or type than in the map, so nothing was joined with it")
+            notes.append(f"`{name}` differs from the map in shape or type, so its join was skipped")
         else:
             found.append(join.typed(given))
     return found
@@ -162,7 +165,9 @@ def _laid_side_by_side(
                 across = TensorData(data.dtype, data.shape, partial(_transposed, data), data.storage)
                 if _gap(across, there) < _gap(data, there):
                     made[name] = across, "transpose:1,0"
-                    notes.append(f"`{name}` was compared transposed, as it is nearer so")
+                    notes.append(
+                        f"`{name}` was compared transposed, because the transposed values are closer"
+                    )
     return [Pair(name, other, made[name][0], b[other]) for name, other in found.items()]
 
 

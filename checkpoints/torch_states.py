@@ -131,7 +131,7 @@ def _state(
                 hint=_HINT,
             )
     if steps:
-        notes.append(f"`{path.name}`: read what is under {' -> '.join(f'`{s}`' for s in steps)}")
+        notes.append(f"`{path.name}`: read the tensors under {' -> '.join(f'`{s}`' for s in steps)}")
     return content, part
 
 
@@ -139,7 +139,7 @@ def _not_plain(name: object, value: Unknown, path: Path, *, among: bool) -> Mode
     """The error for an object in the place of a tensor, or of all tensors."""
     shown = _shown(value)
     message = f"expected a plain tensor under `{name}`, got `{shown}`, which was not run"
-    hint = "where its class is known, save plain tensors, as .dequantize() of a quantised one gives"
+    hint = "where its class is available, save plain tensors; .dequantize() makes one of a quantised tensor"
     if not among and not shown.startswith(_MAKERS):
         message = f"expected tensors by name under `{name}`, got `{shown}`, which was not run"
         hint = _HINT

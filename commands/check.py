@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from ..api.findings import FileFindings, Findings
 
 
-@click.command(epilog=MODEL_HELP, short_help="Say what is wrong with MODEL, where, and what to type.")
+@click.command(epilog=MODEL_HELP, short_help="Report the faults of MODEL, with lines and fixes.")
 @click.argument("models", type=ModelName(), nargs=-1, required=True, metavar="MODEL...")
 @model_options
 @click.option(
     "--from",
     "ported_from",
     type=click.Choice(["torch"]),
-    help="Also the traps of a MindSpore net ported from there: calls that mean something else.",
+    help="Also report the traps in a MindSpore net ported from this framework: calls whose meaning differs.",
 )
-@click.option("--select", metavar="CODES", help="Only findings whose codes begin so, e.g. PT,RP101.")
-@click.option("--ignore", metavar="CODES", help="None of those whose codes begin so.")
-@click.option("-v", "--verbose", is_flag=True, help="List what a finding counts, and every note.")
+@click.option(
+    "--select", metavar="CODES", help="Report only findings whose codes start with these, e.g. PT,RP101."
+)
+@click.option("--ignore", metavar="CODES", help="Leave out findings whose codes start with these.")
+@click.option("-v", "--verbose", is_flag=True, help="List every item that a finding counts, and every note.")
 @click.option("--json", "as_json", is_flag=True, help="Findings as JSON on standard output.")
 @click.option(
     "--output-format",
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--if-any",
     is_flag=True,
-    help="Pass over .py files that name no Cell or Module, without running them: for lists of files.",
+    help="Skip .py files that mention no Cell or Module, without running them: for lists of files.",
 )
 @click.pass_context
 def check(
@@ -56,12 +58,12 @@ def check(
     form: str,
     if_any: bool,
 ) -> None:
-    """Say what is wrong with MODEL: the cause, its line, what to write (exit code 1 when something is).
+    """Report the faults of MODEL: the cause, its line, and the fix to write (exit code 1 if there are any).
 
-    A .py file without a name is examined whole: every Cell and Module in it. EITHER WAY THE FILE IS RUN;
-    where it raises, what it made before is examined. Without --input only the static rules run, and those
-    skipped are listed. A comment `# regraft: ignore[PT101]` at a line silences that finding there,
-    `# regraft: ignore` every one.
+    For a .py file without a name, regraft checks every Cell and Module in it. EITHER WAY THE FILE IS RUN; if
+    it raises, regraft checks the objects that it made before. Without --input only the static rules run, and
+    the report lists those skipped. A comment `# regraft: ignore[PT101]` at a line silences that finding
+    there, `# regraft: ignore` every one.
     """
     from .. import api
 

@@ -18,35 +18,36 @@ from .printing import doing, echo, print_json, print_verdict, report_errors
     "--map",
     "map_",
     type=click.Path(path_type=Path),
-    help="The renames.json beside the rewritten model, what verify --write-map wrote, or pairs of paths.",
+    help="The renames.json beside the rewritten model, the file from verify --write-map, or pairs of paths.",
 )
 @click.option(
     "--part",
     metavar="NAME",
-    help="Which of several sets of tensors SOURCE holds is read: a key (ema), or what names begin with.",
+    help="The set of tensors to read where SOURCE holds several: a key (ema), or a prefix of names.",
 )
 @click.option(
     "--like",
-    help="A MODEL that TARGET is to fit: SOURCE's tensors are paired with its parameters. RUNS ITS CODE.",
+    help="A MODEL that TARGET must fit: regraft pairs SOURCE's tensors with its parameters. RUNS ITS CODE.",
 )
 @click.option(
     "--by-order",
     is_flag=True,
-    help="With --like: pair tensors of one shape that no name tells apart in the order of file and net.",
+    help="With --like: pair tensors of one shape, where names do not identify them, in the order of file "
+    "and net.",
 )
 @click.option(
     "--forward/--reverse",
     "forward",
     default=None,
-    help="From the map's source to its target, or back; told by SOURCE's names where not given.",
+    help="From the map's source to its target, or back; by default the direction that SOURCE's names show.",
 )
 @click.option(
     "--max-shard-size",
     metavar="SIZE",
-    help="Most bytes of a file where TARGET is a folder, e.g. 2GB; 5GB if not given.",
+    help="Maximum size of a file where TARGET is a folder, e.g. 2GB; 5GB by default.",
 )
 @click.option("--force", is_flag=True, help="Replace TARGET.")
-@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON report to standard output.")
 @click.pass_context
 def convert_checkpoint(
     ctx: click.Context,
@@ -61,14 +62,13 @@ def convert_checkpoint(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Carry weights that were trained later from one framework's checkpoint to another's.
+    """Convert later-trained weights from one framework's checkpoint to another's.
 
     SOURCE and TARGET are .ckpt, .safetensors, .params or .pth files (SOURCE also .onnx or .mindir), or
-    folders of .safetensors files with their index.
-    With a map nothing but the map is read: the net is not built. Without one, names that differ in the
-    frameworks' spelling alone (weight, gamma) are respelled; what names do not tell is refused. --like
-    builds the net that TARGET is to fit, and takes pairs in --map where names and shapes do not tell
-    them.
+    folders of .safetensors files with their index. With a map, regraft reads only the map and does not build
+    the net. Without one, it translates names that differ only in the frameworks' spelling (weight, gamma),
+    and refuses tensors that names do not identify. --like builds the net that TARGET must fit; --map then
+    pairs the tensors that names and shapes do not identify.
     """
     from ..api.weights import convert_checkpoint
 
@@ -113,7 +113,7 @@ def convert_checkpoint(
     "--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Constructor argument of MODEL."
 )
 @click.option("--force", is_flag=True, help="Replace the output.")
-@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON report to standard output.")
 @click.pass_context
 def repair_checkpoint(
     ctx: click.Context,
@@ -125,12 +125,13 @@ def repair_checkpoint(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Give every tensor of SOURCE the name of the parameter of MODEL that it belongs to.
+    """Give every tensor of SOURCE the name of its parameter in MODEL.
 
-    For a checkpoint that was saved while several parameters had one name, of which MindSpore keeps one
-    tensor, and for one whose names are of before the net was mended. MODEL (file.py:Name) is the net as it
-    was or as it is now; THE FILE IS RUN. An optimizer's slots follow their parameters. What was lost is
-    named, and not in the output: nothing is filled in. Exit code 1 where something has no tensor or place.
+    For a checkpoint saved while several parameters shared a name, of which MindSpore keeps only one tensor,
+    and for a checkpoint whose names predate the repair of the net. MODEL (file.py:Name) is the net before or
+    after the repair; THE FILE IS RUN. An optimizer's slots follow their parameters. The report names the lost
+    tensors; regraft does not fill them in. Exit code 1 if a parameter has no tensor, or a tensor no
+    parameter.
     """
     from ..api.weights import repair_checkpoint
     from ..checkpoints.repair import UNIQUE

@@ -70,7 +70,7 @@ def add_common_options(command: click.Command) -> click.Command:
                 is_flag=True,
                 expose_value=False,
                 callback=_set_quiet,
-                help="Print the verdict and errors alone.",
+                help="Print only the verdict and errors.",
             )
         )
     command.params.append(
@@ -81,7 +81,7 @@ def add_common_options(command: click.Command) -> click.Command:
             expose_value=False,
             is_eager=True,
             callback=_set_color,
-            help="Colours: auto has them on a terminal, unless NO_COLOR is set.",
+            help="Colours: auto turns them on at a terminal, unless NO_COLOR is set.",
         )
     )
     command.params.append(language_option())
@@ -105,7 +105,7 @@ def language_option() -> click.Option:
         expose_value=False,
         is_eager=True,
         callback=set_language,
-        help="Language of messages; else that of LC_ALL or LANG. Codes and JSON stay.",
+        help="Language of messages; by default that of LC_ALL or LANG. Codes and JSON do not change.",
     )
 
 

@@ -16,7 +16,7 @@ _LINES = {
 }
 
 
-@click.command(short_help="Print what a shell needs to complete regraft's words.")
+@click.command(short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(list(_LINES)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="A renames.json whose two sides these are, or pairs of paths.",
 )
-@click.option("--part", metavar="NAME", help="Which of several sets of tensors is read, where a file has it.")
+@click.option("--part", metavar="NAME", help="The set of tensors to read where a file holds several.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
 @click.pass_context
 def diff(
@@ -42,13 +42,13 @@ def diff(
 ) -> None:
     """Compare two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx, .mindir), tensor by tensor.
 
-    Exit code 1 on any difference. Without --json, tensors that are equal are only counted.
+    Exit code 1 on any difference. Without --json, the report only counts equal tensors.
 
-    FIRST may be a MODEL, file.py:Name, WHICH IS RUN: whether the checkpoint holds a tensor for each of its
-    parameters, or was damaged when it was saved as several of them had one name.
+    FIRST may be a MODEL, file.py:Name, WHICH IS RUN: the report says whether the checkpoint holds a tensor
+    for each of its parameters, or lost some when it was saved because they shared a name.
 
-    FIRST and SECOND may be folders: checkpoints in shards, with their index, or one checkpoint an epoch,
-    which says where two training runs part.
+    FIRST and SECOND may be folders: checkpoints in shards with their index, or one checkpoint per epoch, to
+    show where two training runs diverge.
     """
     from ..api import weights
 

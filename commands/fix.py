@@ -25,23 +25,24 @@ if TYPE_CHECKING:
 
 @click.command(epilog=MODEL_HELP, short_help="Make the smallest edits in MODEL's own file.")
 @click.argument("model", type=ModelName())
-@click.option("--diff", "only_diff", is_flag=True, help="Show the edit, and write nothing.")
-@click.option("--like", metavar="REFERENCE", help="A model whose settings the layers get, and whose outputs.")
+@click.option("--diff", "only_diff", is_flag=True, help="Show the edit and write nothing.")
+@click.option("--like", metavar="REFERENCE", help="A model whose settings and outputs MODEL must match.")
 @model_options
-@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON report to standard output.")
 @click.pass_context
 def fix(
     ctx: click.Context, model: str, only_diff: bool, like: str | None, loading: Loading, as_json: bool
 ) -> None:
-    """Make the smallest edit in MODEL's own file that solves what `check` finds (exit code 1: some is left).
+    """Make the smallest edit in MODEL's own file that resolves `check`'s findings (exit code 1: some remain).
 
-    With --like, which needs --input, also what `verify` finds between REFERENCE and MODEL: padding, biases,
-    epsilon, momentum, ratios, GELU and initial laws are spelled out where its layers are constructed, and
-    what REFERENCE freezes is frozen. What no edit mends is left, with what is known of it.
+    With --like, which needs --input, the edit also resolves the differences that `verify` finds between
+    REFERENCE and MODEL: it writes padding, biases, epsilon, momentum, ratios, GELU and initial distributions
+    where layers are constructed, and freezes the parameters that REFERENCE freezes. The report lists the
+    findings that no edit resolves.
 
-    THE FILE IS RUN, before and after. It is replaced at once, its old text beside it as FILE.py.orig, only
-    when the edited one's names are unique and, with --input, its outputs are as before (or nearer to
-    REFERENCE's).
+    THE FILE IS RUN, before and after. regraft replaces it, and keeps the old text beside it as FILE.py.orig,
+    only if the edited file has unique names and, with --input, the same outputs as before (or outputs closer
+    to REFERENCE's).
     """
     from .. import api
 

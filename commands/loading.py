@@ -92,7 +92,7 @@ class Loading:
         if specs and all(name for name, _ in specs):
             return dict(specs)
         if any(name and not isinstance(value, InputSpec) for name, value in specs):
-            raise UsageError("E001", "expected a name of every input where arrays have names")
+            raise UsageError("E001", "expected a name for every input, because arrays have names")
         return [value for _, value in specs] or None
 
     def constructor(self) -> dict[str, object]:
@@ -195,20 +195,20 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--params",
                 type=click.Path(path_type=Path),
-                help="Parameter file: MXNet's, if not beside the model, or a checkpoint with all that MODEL "
-                "has, or a folder of shards with their index.",
+                help="Parameter file: MXNet's, if not beside the model; a checkpoint with every parameter "
+                "of MODEL; or a folder of shards with their index.",
             ),
             click.option(
                 "--part",
                 metavar="NAME",
-                help="Which of several sets of tensors in --params is read: a key of the file (ema), or what "
-                "names begin with.",
+                help="The set of tensors to read where --params holds several: a key of the file (ema), or "
+                "a prefix of names.",
             ),
             click.option(
                 "--meta",
                 is_flag=True,
-                help="Make a PyTorch MODEL without values for its parameters, which --params has: for models "
-                "larger than memory.",
+                help="Make a PyTorch MODEL without parameter values, and read them from --params: for "
+                "models larger than memory.",
             ),
             click.option(
                 "--arg",
@@ -222,22 +222,22 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "constants",
                 multiple=True,
                 metavar="NAME=VALUE",
-                help="Input of an ONNX MODEL that is a constant from now on, e.g. axes=1,2 or "
-                "scales=@file.npy, as targets need settings before a run; repeat.",
+                help="Turn an input of an ONNX MODEL into a constant, e.g. axes=1,2 or scales=@file.npy, "
+                "because targets need settings before a run; repeat.",
             ),
             click.option(
                 "--dynamic",
                 multiple=True,
                 metavar="INPUT:AXIS[+AXIS]",
-                help="Axes that stay symbolic, instead of axis 0 of what shares the batch; repeat.",
+                help="Axes to keep symbolic, instead of axis 0 of every input with the batch size; repeat.",
             ),
             click.option("--no-dynamic-batch", is_flag=True, help="Keep the example's batch size fixed."),
             click.option(
                 "--trust",
                 is_flag=True,
-                help="Let a file RUN CODE: torch.export.load unpickles, imports, evaluates and links what a "
-                ".pt2 file holds, and MindSpore runs a .mindir file, to compare with. Only for files whose "
-                "author you trust; ordinary ones open without.",
+                help="Let a file RUN CODE: torch.export.load unpickles, imports, evaluates and links the "
+                "content of a .pt2 file, and MindSpore runs a .mindir file for the comparison. Only for "
+                "files whose author you trust; ordinary files open without it.",
             ),
             click.option(
                 "--extension",
@@ -266,8 +266,9 @@ pieces_option = click.option(
     "--stream/--whole",
     "pieces",
     default=None,
-    help="Compare in pieces, with the weights of one piece in memory at a time, or whole: PyTorch MODELs, "
-    "forward pass alone; by default where the weights are more than half of the memory.",
+    help="Compare in pieces, with the weights of one piece in memory at a time, or whole. Pieces need a "
+    "PyTorch MODEL and cover only the forward pass; they are the default if the weights take more than half "
+    "of the memory.",
 )
 
 
@@ -276,7 +277,8 @@ oracle_option = click.option(
     envvar="REGRAFT_MXNET_PYTHON",
     show_envvar=True,
     metavar="PYTHON",
-    help="A Python that has MXNet: an MXNet source then runs itself there, and not only what was read of it.",
+    help="A Python interpreter with MXNet: the MXNet source then runs in MXNet itself, in addition to "
+    "regraft's reading of it.",
 )
 
 

@@ -28,10 +28,10 @@ def _page(ctx: click.Context, param: click.Parameter, value: Path | None) -> Pat
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 html_option = click.option(
-    "--html", type=_FILE, callback=_page, help="Also write a page to look at: one file, no network."
+    "--html", type=_FILE, callback=_page, help="Also write an HTML page: one file, no network."
 )
 
 page_option = click.option(
     "-o", "--output", "html", type=_FILE, callback=_page, default=Path("report.html"), show_default=True,
-    help="The page; one that exists is replaced.",
+    help="The page; replaces an existing file.",
 )  # fmt: skip

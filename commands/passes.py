@@ -11,7 +11,9 @@ from .printing import add_row, console, echo_text, print_json, report_errors, ta
 
 
 @click.command(short_help="List the passes.")
-@click.option("--to", "target", type=TARGET, help="Those that run for this target alone, in order, too.")
+@click.option(
+    "--to", "target", type=TARGET, help="Also list the passes that run only for this target, in order."
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
 def passes(target: str | None, as_json: bool) -> None:
     """List the passes: those of the default pipeline in order, then the others."""
@@ -40,7 +42,7 @@ def passes(target: str | None, as_json: bool) -> None:
 @click.argument("name", type=CodeOrPass(), required=False)
 @click.pass_context
 def explain(ctx: click.Context, name: str | None) -> None:
-    """Explain a pass, a finding's code or an error's code; without a NAME, list every code in a line."""
+    """Explain a pass, a finding's code or an error's code; without a NAME, list every code, one per line."""
     from ..api.explanations.lookup import describe, explain, known_codes
 
     with report_errors(ctx):

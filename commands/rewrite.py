@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     "--to",
     "target",
     type=TARGET,
-    help="Inferred from OUT where it can be.",
+    help="The target; by default inferred from OUT.",
 )
 @click.option(
     "--pass",
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     type=PassName(),
     multiple=True,
     metavar="NAME[:OPTIONS]",
-    help="Run after the default passes; FILE.py:CLASS is one of your own, and RUNS THE FILE; repeat.",
+    help="Pass to run after the default passes; FILE.py:CLASS names your own and RUNS THE FILE; repeat.",
 )
 @click.option(
     "--only-pass",
@@ -68,79 +68,81 @@ if TYPE_CHECKING:
     type=PassName(),
     multiple=True,
     metavar="NAME[:OPTIONS]",
-    help="Run instead of the default passes; repeat.",
+    help="Pass to run instead of the default passes; repeat.",
 )
 @click.option(
     "--checkpoint-format",
     type=click.Choice(["ckpt", "safetensors"]),
-    help="Of a MindSpore output; ckpt, and safetensors above 2 GB.",
+    help="Format of a MindSpore output's weights; by default ckpt, and safetensors above 2 GB.",
 )
 @click.option(
     "--max-shard-size",
     metavar="SIZE",
-    help="Weights in files of at most this size, e.g. 2GB, with their index; MindSpore and ONNX.",
+    help="Write weights in files of at most this size, e.g. 2GB, with an index; MindSpore and ONNX.",
 )
 @click.option(
     "--explicit-initializers",
     is_flag=True,
-    help="State every initial distribution in a MindSpore output, not only where defaults differ.",
+    help="State every initial distribution in a MindSpore output, not only those that differ from the "
+    "defaults.",
 )
 @click.option(
     "--attention-layers",
     is_flag=True,
-    help="Attention as nn.MultiheadAttention in a MindSpore output, where that is equal; else as its parts, "
-    "which are faster on CPU.",
+    help="Write attention as nn.MultiheadAttention in a MindSpore output where the two are equal; by "
+    "default as its parts, which are faster on CPU.",
 )
 @click.option(
     "--emit-tests",
     is_flag=True,
-    help="Also write test_model.py beside a MindSpore output: each class against what the source computed.",
+    help="Also write test_model.py beside a MindSpore output: it compares each class with recorded results "
+    "of the source.",
 )
 @click.option(
     "--partial",
     is_flag=True,
-    help="Convert what can be, and leave a Cell to be written by hand for each operator that cannot: "
-    "MindSpore only, and then not compared with the source.",
+    help="Convert the supported operators, and leave a Cell to write by hand for each other one; MindSpore "
+    "only, and not compared with the source.",
 )
 @click.option(
     "--keep-prints",
     is_flag=True,
-    help="Keep what a Cell prints, dumps and summarises in a MindSpore output; else it is left out, with a "
-    "note.",
+    help="Keep a Cell's prints, dumps and summaries in a MindSpore output; by default they are left out, "
+    "with a note.",
 )
 @click.option(
     "--recipe",
     metavar="FILE.py:FUNCTION",
-    help="Also write train.py beside a MindSpore output, trained as this trains MODEL: RUNS THE FILE; "
-    "the function takes the net and returns a dict of loss, optimizer, schedule and the like.",
+    help="Also write train.py beside a MindSpore output, which trains as this recipe trains MODEL: RUNS THE "
+    "FILE. The function takes the net and returns a dict with loss, optimizer, schedule and so on.",
 )
 @click.option("--no-fold", is_flag=True, help="Keep every BatchNormalization and Dropout in an ONNX output.")
 @click.option(
     "--dequantise",
     is_flag=True,
-    help="Quantised weights as floats in an ONNX output, four times the size of int8; else they stay as they "
-    "are stored.",
+    help="Write quantised weights as floats in an ONNX output, four times the size of int8; by default they "
+    "stay quantised.",
 )
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option(
-    "--allow-removal", is_flag=True, help="Also where more than half of the trainable parameters go."
+    "--allow-removal", is_flag=True, help="Allow the removal of more than half of the trainable parameters."
 )
-@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 @click.option(
-    "--verify-each", is_flag=True, help="Validate the graph after every pass, the target's own too."
+    "--verify-each", is_flag=True, help="Validate the graph after every pass, also the target's own."
 )
 @click.option(
     "--print-after",
     type=PassName(),
     metavar="PASS",
-    help="Print the graph after that pass, one of the target's own too.",
+    help="Print the graph after this pass, which may be one of the target's own.",
 )
 @pieces_option
 @oracle_option
 @html_option
 @model_options
-@click.option("-v", "--verbose", is_flag=True, help="List every note, and every row of what was compared.")
-@click.option("--json", "as_json", is_flag=True, help="What was done as JSON on standard output.")
+@click.option("-v", "--verbose", is_flag=True, help="List every note and every compared row.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON report to standard output.")
 @click.pass_context
 def rewrite(
     ctx: click.Context,
@@ -171,7 +173,7 @@ def rewrite(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Rewrite MODEL and write it to OUT, compared with the source module by module: the verdict comes first.
+    """Rewrite MODEL to OUT and compare the two module by module; the verdict comes first.
 
     Options of a pass follow its name: --pass tie-weights:tie=embed.weight+head.weight,twin=data+data2
     """

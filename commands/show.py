@@ -56,8 +56,10 @@ def _columns(ctx: click.Context, param: click.Parameter, value: str) -> list[str
 @click.command(epilog=MODEL_HELP, short_help="Show MODEL's layers, or its graph.")
 @click.argument("model")
 @model_options
-@click.option("--ir", is_flag=True, help="Print the graph in the IR's text form instead.")
-@click.option("--dot", is_flag=True, help="Print the graph for Graphviz instead: | dot -Tsvg > net.svg")
+@click.option("--ir", is_flag=True, help="Print the graph in the IR's text form instead of the table.")
+@click.option(
+    "--dot", is_flag=True, help="Print the graph for Graphviz instead of the table: | dot -Tsvg > net.svg"
+)
 @click.option("--depth", type=click.IntRange(0), help="Show modules down to this depth only.")
 @click.option(
     "--columns",
@@ -65,7 +67,7 @@ def _columns(ctx: click.Context, param: click.Parameter, value: str) -> list[str
     default=_DEFAULT,
     show_default=True,
     callback=_columns,
-    help=f"Of {', '.join(_CELLS)}; all for all.",
+    help=f"Columns to show: {', '.join(_CELLS)}; `all` for every one.",
 )
 @html_option
 @click.option("--json", "as_json", is_flag=True, help="The table as JSON on standard output.")
@@ -81,10 +83,10 @@ def show(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Show MODEL's layers: path, class, shapes, parameters counted once, sharing and unused marked.
+    """Show MODEL's layers: path, class, shapes, parameters (each counted once); mark shared and unused ones.
 
-    Modules of which nothing is called stand in one row. Multiply-adds are those of products that are added
-    up (convolutions, matrices, recurrent layers), at the sizes of the inputs given.
+    Modules without any call share one row. Multiply-adds count the products that are summed (convolutions,
+    matrices, recurrent layers), at the sizes of the given inputs.
     """
     from .. import api
     from ..api.pages import write_page

@@ -48,13 +48,13 @@ _SHOWN = 30
     "--against",
     type=click.Path(path_type=Path),
     metavar="ROWS",
-    help="The rows.jsonl of an earlier sweep: regressions come first, and they alone give exit code 1.",
+    help="The rows.jsonl of an earlier sweep: regressions come first, and only they give exit code 1.",
 )
 @click.option(
     "-j",
     "--jobs",
     type=click.IntRange(1),
-    help="Cases at a time on this machine; as many as it has cores.",
+    help="Number of cases at a time on this machine; by default its number of cores.",
 )
 @click.option(
     "--scheduler",
@@ -67,26 +67,31 @@ _SHOWN = 30
     "--store",
     default="",
     metavar="URL",
-    help="Where rows and outputs are kept, so that what has not changed is not run again: a folder, or "
-    "s3://bucket/path and the like; OUT/store.",
+    help="Store of rows and outputs, so that unchanged cases do not run again: a folder, or "
+    "s3://bucket/path and the like; by default OUT/store.",
 )
-@click.option("--keep", is_flag=True, help="Keep what is written in the store, too.")
-@click.option("--fresh", is_flag=True, help="Run what has not changed, too.")
-@click.option("--only", default="", metavar="REGEX", help="Only cases whose `name -> target` holds this.")
+@click.option("--keep", is_flag=True, help="Also keep the outputs in the store.")
+@click.option("--fresh", is_flag=True, help="Also run the unchanged cases.")
+@click.option(
+    "--only", default="", metavar="REGEX", help="Run only the cases whose `name -> target` contains this."
+)
 @click.option(
     "--sample",
     type=click.IntRange(1),
     metavar="N",
-    help="Only N models of each group, spread over it; of all where there are no groups.",
+    help="Run only N models of each group, spread evenly; of all models if there are no groups.",
 )
 @click.option(
     "--history",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The last sweeps, to which this one is added, for the trends of the tables; OUT/history.jsonl.",
+    help="File of earlier sweeps for the trends in the tables; this sweep is added; by default "
+    "OUT/history.jsonl.",
 )
 @click.option(
-    "--label", default="", help="What is swept, a version or commit, for the trends; regraft's version."
+    "--label",
+    default="",
+    help="Label of this sweep in the trends, such as a version or commit; by default regraft's version.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The rows as JSON on standard output.")
 @click.pass_context
@@ -106,17 +111,17 @@ def sweep(
     label: str,
     as_json: bool,
 ) -> None:
-    """Check the models of SUITE and rewrite them to its targets, each in a process of its own with limits.
+    """Check the models of SUITE and rewrite them to its targets, each in its own process with limits.
 
     SUITE is a TOML file of tables [[models]]: `model` as on the command line, or a list, or with a * in its
-    file or name; `to` lists targets; `check`, `seconds` and `memory` (16 GiB) say what is done and allowed;
-    `group` names a row of the totals; `tolerance` bounds how far apart outputs may be, relative, besides what
-    rewrite measures; other keys are options of check and rewrite. Keys at the top are for
-    all. A table may name functions instead: `cases` gives cases and `judge` judges them, `batch` of them in a
-    process. A sweep that was ended goes on where it was when it is run again. RUNS THE CODE of models that
-    are named as on the command line, and of judges.
+    file or name; `to` lists targets; `check` turns checks on, `seconds` and `memory` (16 GiB) are limits;
+    `group` names a row of the totals; `tolerance` bounds the relative difference of outputs, besides
+    rewrite's own bounds; other keys are options of check and rewrite. Keys at the top apply to all tables. A
+    table may name functions instead: `cases` gives cases and `judge` judges them, `batch` of them per
+    process. An interrupted sweep resumes when it is run again. RUNS THE CODE of models named as on the
+    command line, and of judges.
 
-    Exit code 1 when a case is not equal or clean; with --against, when one is worse than it was.
+    Exit code 1 if a case is not equal or clean; with --against, only if a case is worse than before.
     """
     with report_errors(ctx):
         from .sweeping import added, read_history, read_suite, sweep, write_tables

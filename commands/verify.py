@@ -32,23 +32,28 @@ from .printing import doing, echo, print_json, print_report, report_errors
     "--copy-weights/--own-weights",
     "copy",
     default=None,
-    help="Where TARGET is a MODEL: give it SOURCE's weights or not; by default where none are equal.",
+    help="Where TARGET is a MODEL: copy SOURCE's weights into it or not; by default if no weights are equal.",
 )
 @click.option(
     "--write-map",
     type=click.Path(path_type=Path),
-    help="Where TARGET is a MODEL: write which parameter is which, for convert-checkpoint and diff.",
+    help="Where TARGET is a MODEL: write the pairs of parameters, for convert-checkpoint and diff.",
 )
 @click.option(
     "--recipe",
     "recipes",
     multiple=True,
     metavar="FILE.py:FUNCTION",
-    help="Twice, for SOURCE and for TARGET: RUNS THE FILE; the function takes the net and returns a dict of "
-    "loss, optimizer, schedule and the like; both are compared and followed for some steps. Implies --train.",
+    help="Give it twice, for SOURCE and for TARGET: RUNS THE FILE. The function takes the net and returns a "
+    "dict with loss, optimizer, schedule and so on; regraft compares both and follows them for some steps. "
+    "Implies --train.",
 )
 @click.option(
-    "--steps", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of the recipes to follow."
+    "--steps",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    help="Number of steps for which the recipes are followed.",
 )
 @pieces_option
 @oracle_option
@@ -75,17 +80,17 @@ def verify(
 ) -> None:
     """Compare SOURCE (a MODEL) with TARGET (an .onnx file, an emitted directory, or a MODEL).
 
-    The verdict comes first, then where it goes wrong first and what to write there, then what else differs.
+    The verdict comes first, then the first fault and its fix, then the other differences.
 
-    Exit code 1 when they compute different things; the first module that diverges is named. --train takes
-    PyTorch and MindSpore only, and refuses a model that trains differently in more than Dropout and batch
-    statistics.
+    Exit code 1 if they compute different results; the report names the first module that diverges. --train
+    takes only PyTorch and MindSpore, and refuses a model whose training differs from inference in more than
+    Dropout and batch statistics.
 
-    RUNS CODE: of a MODEL that is named as file.py:Name, and model.py of an emitted directory. An .onnx file
-    runs in ONNX Runtime, a .pt2 program as torch's operators.
+    RUNS CODE: that of a MODEL named as file.py:Name, and model.py of an emitted directory. An .onnx file runs
+    in ONNX Runtime, a .pt2 program as torch's operators.
 
-    Two MODELs that people wrote apart are paired layer by layer, and TARGET is given SOURCE's weights for the
-    comparison; settings and initial distributions are compared too (the latter count with --train).
+    For two MODELs written independently, regraft pairs the layers and copies SOURCE's weights into TARGET for
+    the comparison; it also compares settings and initial distributions (the latter count with --train).
     """
     from .. import api
     from ..verification.verify_written import require_target

@@ -50,7 +50,7 @@ class Wanted:
                 kinds = ", ".join(dict.fromkeys(each.rstrip("0123456789") for each in every))
                 raise UsageError(
                     "E001",
-                    f"expected the code of a finding or how some begin, got `{code}`",
+                    f"expected the code of a finding, or the start of several codes, got `{code}`",
                     hint=f"they begin with {kinds}",
                 )
 

@@ -315,7 +315,7 @@ def _require_size(data: TensorData, array: Array) -> None:
         raise BackendError(
             "E602",
             f"expected {data.nbytes} bytes of data for a parameter {data.type}, got {array.nbytes}",
-            hint="the frontend's lazy handle states another type than it loads",
+            hint="the frontend's lazy handle loads a type that differs from the stated one",
         )
 
 

@@ -38,7 +38,7 @@ def parse_size(size: int | str) -> int:
         power = " KMGT".index(found["prefix"].upper() or " ")
         size = int(float(found["number"]) * (1024 if found["binary"] else 1000) ** power)
     if not isinstance(size, int) or size < 1:
-        raise UsageError("E001", f"expected a size of shards such as `2GB` or `500MB`, got `{size}`")
+        raise UsageError("E001", f"expected a shard size such as `2GB` or `500MB`, got `{size}`")
     return size
 
 

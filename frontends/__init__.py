@@ -109,7 +109,7 @@ def _refuse_file(model: str) -> None:
         held = f"a pickled object of `{classes[0]}`" if classes else "a pickled object"
         raise UsageError(
             "E001",
-            f"`{model}` holds {held}, and unpickling a stranger's file can run anything",
+            f"`{model}` holds {held}, and unpickling an untrusted file can run any code",
             hint="name the class as file.py:Net, and give a file of its state_dict() with --params; or name "
             "a file.py:function that returns torch.load(FILE, weights_only=False), of a FILE that you trust",
         )
@@ -160,13 +160,13 @@ def _without_values(options: LoadOptions) -> Iterator[None]:
         yield
         return
     if options.params is None:
-        raise UsageError("E001", "expected --params with --meta: a model without values needs some")
+        raise UsageError("E001", "expected --params with --meta, which makes a model without values")
     with frontend("torch").load_values().without_values():
         yield
 
 
 def _hint() -> str:
-    return f"a model is named as file.py:Name, package.module:Name, {' or '.join(file_names())}"
+    return f"name a model as file.py:Name, package.module:Name, {' or '.join(file_names())}"
 
 
 def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
@@ -194,7 +194,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
         raise UsageError(
             "E001",
             f"expected arrays as inputs of a model of {framework}, got a tuple, list or dict of them",
-            hint="models of PyTorch and MindSpore are read with nested inputs",
+            hint="only models of PyTorch and MindSpore take nested inputs",
         )
     if not row.nested_inputs:
         arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]
@@ -234,7 +234,7 @@ def _name(graph: Graph, model: object) -> Graph:
         raised = raised_below(str(model).rpartition(":")[0])
         if raised is not None:
             graph.origin.notes.append(
-                f"the file raises at {raised.place}, and the model is as it was until there: {raised.message}"
+                f"the file raises at {raised.place}; this is the model up to that point: {raised.message}"
             )
     return graph
 

@@ -89,7 +89,7 @@ def _require_one_value(names: Sequence[str], found: Mapping[str, TensorData]) ->
             raise ModelError(
                 "E801",
                 f"expected one value of `{first}` and `{name}`, which are one tensor in the model, got two",
-                hint="a file with two values is of a model in which they are not tied",
+                hint="a file with two values comes from a model in which they are not tied",
             )
 
 

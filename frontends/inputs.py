@@ -88,7 +88,7 @@ class InputSpec:
                 "E106",
                 f"expected an example{of} of at most {_LARGEST >> 20} MB and {_MOST_AXES} axes, "
                 f"got {list(self.shape[: _MOST_AXES + 1])} of {self.dtype}",
-                hint="sizes may stay symbolic: a smaller example says the same (--dynamic)",
+                hint="a smaller example is enough: sizes may stay symbolic (--dynamic)",
             )
 
     def array(self, seed: int = 0, high: int = 2) -> Array:

@@ -217,7 +217,7 @@ def refuse_schedule(schedule: Any, reference: str) -> ModelError:
         "expected a schedule with step() that depends on the number of the step alone, got "
         f"`{type(schedule).__name__}`",
         place=reference,
-        hint="one that waits for a metric cannot be followed without one: leave it out",
+        hint="regraft cannot follow a schedule that waits for a metric: leave it out",
     )
 
 

@@ -85,4 +85,6 @@ class Budget:
         if "Pool" in node.op_type and isinstance(kernel, list):
             reads = prod(kernel) * max((self._count(t) for t in types), default=0)
             if reads > _MOST_POOLED:
-                raise ModelError("E106", f"expected a pool of less work than a kernel {kernel}", place=place)
+                raise ModelError(
+                    "E106", f"expected a pool with less work than a kernel {kernel}", place=place
+                )

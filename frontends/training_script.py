@@ -126,7 +126,7 @@ def _script(given: Any, reference: str) -> Script:
             "E704",
             f'expected schedule_every "step" or "epoch", got {script.schedule_every!r}',
             place=reference,
-            hint="it says after what the loop calls schedule.step()",
+            hint="it states whether the loop calls schedule.step() after each step or each epoch",
         )
     if script.schedule_every == "epoch" and not _is_count(script.steps_per_epoch):
         raise ModelError(

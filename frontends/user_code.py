@@ -36,7 +36,8 @@ def exits_refused() -> Iterator[None]:
             "E102",
             f"the model's code ends the process: sys.exit({str(stop.code)[:80]})",
             place=_place(stop),
-            hint="a model that is loaded or run returns; take the exit out, or guard it with __main__",
+            hint="a model must return to regraft; remove the exit, or guard it with `if __name__ == "
+            '"__main__"`',
         ) from stop
 
 

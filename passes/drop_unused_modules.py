@@ -169,7 +169,7 @@ def _report_fixed(gamma: Parameter, path: str) -> Change:
     """Report a gamma that counts as 1: a warning where other values are stored."""
     data = gamma.data
     differs = data.load is not None and bool((data.numpy() != 1).any())
-    text = "fix_gamma=True (the default): the stored gamma is not used, and counts as 1"
+    text = "fix_gamma=True (the default): the stored gamma is ignored, and 1 is used"
     if gamma.location:
         text = f"{text}, made at {gamma.location}"
     return Change("DU105", text, place=path, severity="warning" if differs else "note")

@@ -42,7 +42,7 @@ class FreezeState(Pass):
         ... }''')
         >>> for change in FreezeState().run(graph):
         ...     print(change)
-        FS101 every run of the source overwrites it: what is written keeps its value of now - at count
+        FS101 every run of the source overwrites it; the output keeps its current value - at count
         >>> graph.updates
         {}
     """
@@ -60,5 +60,5 @@ class FreezeState(Pass):
         names = sorted(graph.parameter(key).name for key in graph.updates)
         graph.updates = {}
         graph.remove_dead()
-        text = "every run of the source overwrites it: what is written keeps its value of now"
+        text = "every run of the source overwrites it; the output keeps its current value"
         return [Change("FS101", text, name, severity="warning") for name in names]

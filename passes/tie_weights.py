@@ -135,7 +135,7 @@ def _twins(graph: Graph, group: tuple[str, ...], at: str, prefixes: list[str], s
     changes: list[Change] = []
     if wanted and at:
         gone = end_at(graph, source, at)
-        text = f"the net ends at `{at}`: {gone} parameters behind it are used no longer"
+        text = f"the net ends at `{at}`: {gone} parameters after it are no longer used"
         changes.append(Change("TW107", text, place=at))
     if wanted and strategy == "batch":
         made = join_twins(graph, source, [new for new, _ in wanted], [prefix for _, prefix in wanted])

@@ -269,10 +269,10 @@ descriptor.FieldDescriptor(
     ("code", "said"),
     [
         (OLD_CODE, "`mindspore` 2.7.0 cannot be imported beside protobuf "),
-        ("import mindspore.newer\n", "`mindspore` is installed and cannot be imported: No module named"),
+        ("import mindspore.newer\n", "`mindspore` is installed, but cannot be imported: No module named"),
         (
             "raise ImportError('libgomp.so.1: no such file')",
-            "`mindspore` is installed and cannot be imported: lib",
+            "`mindspore` is installed, but cannot be imported: lib",
         ),
     ],
     ids=["code of an old protoc", "no such module", "a library of the system"],

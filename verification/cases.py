@@ -56,8 +56,7 @@ _ANOTHER = 101
 """Offset of the seed for a second draw."""
 
 UNMEASURED = (
-    "behind the first case that differs, how far rounding moves the source was not measured: what is off by "
-    "little there may be rounding"
+    "rounding was not measured after the first case that differs: a small difference there may be rounding"
 )
 """Note on cases that were compared after one that differs, and are off by little."""
 
@@ -304,8 +303,8 @@ class Cases:
             if row.passed and not before.passed and row.name not in self._noted:
                 self._noted.add(row.name)
                 self.notes.append(
-                    f"`{row.name}` differs on inputs that were drawn ({row.case}): NaN enters "
-                    f"{entering[row.name]}, and what it gives of NaN its documents leave open"
+                    f"`{row.name}` differs on the generated inputs ({row.case}): NaN enters "
+                    f"{entering[row.name]}, whose documentation leaves its result for NaN open"
                 )
         return found
 
@@ -343,7 +342,7 @@ class Cases:
     def _note_refused(self) -> None:
         """Note the cases that the source refuses: sizes in one line, for which the first reason stands."""
         for case, why in self._refused[:_REFUSALS]:
-            self.notes.append(f"the source does not run with {case}, so that the target was not tried: {why}")
+            self.notes.append(f"the source does not run with {case}, so the target was not tried: {why}")
         more = [case for case, _ in self._refused[_REFUSALS:]]
         if more:
             self.notes.append(f"nor does it run with {'; '.join(more)}")
@@ -508,7 +507,7 @@ class Cases:
             if row.name in void and not row.passed and row.name not in self._noted:
                 self._noted.add(row.name)
                 self.notes.append(
-                    f"`{row.name}` with {case} is NaN everywhere in the source, not in the target"
+                    f"`{row.name}` with {case} is NaN everywhere in the source, but not in the target"
                 )
         rows = [_excuse(row) if row.name in void and not row.passed else row for row in rows]
         rows = self._excuse_undefined(alone or inputs, runs, rounding, rows)

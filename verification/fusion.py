@@ -137,5 +137,5 @@ def _describe_coarse(wrong: Sequence[OutputRow]) -> str:
     most = max(row.max_rel for row in wrong)
     return (
         f"the runtime's default fusions round quantised values further and move `{wrong[0].name}` by "
-        f"{most:.2g} of its largest value: what is compared are operators one by one"
+        f"{most:.2g} of its largest value; the comparison runs operators one by one"
     )

@@ -66,13 +66,13 @@ class Sides:
         self.ulps = self._cost.ulps
         if self.ulps > _WIDE:
             self.notes.append(
-                "MindSpore's tanh on the CPU ends at |x| = 5 and is off by up to 1e-4: "
-                "the tolerance allows for it"
+                "MindSpore's tanh on the CPU saturates at |x| = 5 and has errors of up to 1e-4; the "
+                "tolerance allows for them"
             )
         if isinstance(source, OnnxRunner):
             self.notes.append(
-                "the source ran as the graph it was lowered to, not in its own framework: this compares what "
-                "came after the lowering" + self._hint()
+                "the source ran as the graph it was lowered to, not in its own framework: this compares "
+                "only the steps after the lowering" + self._hint()
             )
 
     def _hint(self) -> str:

@@ -44,7 +44,7 @@ def no_map() -> UsageError:
     """Return the error of a map beside a target that `is_written` or is a graph."""
     return UsageError(
         "E001",
-        "expected a model as the target of a map, got a graph or what was written from one",
+        "expected a model as the target of a map, got a graph or an output written from one",
         hint="files that regraft wrote are paired by the renames.json beside them",
     )
 

@@ -181,9 +181,9 @@ def verify(
         if len(names) > 1 and names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
             mine, theirs = (", ".join(f"`{name}`" for name in some) for some in names)
             sides.notes.append(
-                f"outputs are paired by their names, whose order is another in the target: {mine}, {theirs}"
+                f"outputs are paired by name; their order differs in the target: {mine}, {theirs}"
                 if paired is not None and paired.order
-                else f"outputs are paired in order, and their names are in another: {mine}, {theirs}"
+                else f"outputs are paired in order; the order of their names differs: {mine}, {theirs}"
             )
         sides.notes += dict.fromkeys(note for graph in graphs for note in graph.origin.unreliable)
         before: list[OutputRow] = []

@@ -81,7 +81,9 @@ def compare_redrawn(
                 runner.close()
     names = ", ".join(f"`{name}`" for name in list(values)[:3])
     more = f" and {len(values) - 3} more" if len(values) > 3 else ""
-    sides.notes.append(f"compared with other values of {names}{more} too, which are one number each")
+    sides.notes.append(
+        f"compared with other values of {names}{more} too, each of which holds one repeated number"
+    )
     return rows
 
 

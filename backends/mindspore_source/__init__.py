@@ -110,8 +110,8 @@ def _choose_format(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointF
     if wanted == "ckpt":
         raise BackendError(
             "E602",
-            f"expected weights that fit into a .ckpt, which ends at 2 GiB, got {size / 1e9:.1f} GB",
-            hint="--checkpoint-format safetensors has no such end",
+            f"expected weights that fit into a .ckpt, which holds at most 2 GiB, got {size / 1e9:.1f} GB",
+            hint="--checkpoint-format safetensors has no such limit",
         )
     return "safetensors"
 

@@ -82,8 +82,8 @@ def _notes(graph: Graph) -> list[str]:
         n.op_type == "BatchNormalization" and n.float("momentum") < 1 for n in graph.operators()
     ):
         notes.append(
-            "In training, MindSpore moves a running variance towards n / (n - 1) times the variance of a batch "
-            "with n numbers per channel; MXNet moves it towards that variance itself."
+            "In training, MindSpore moves a running variance towards n / (n - 1) times the variance of a "
+            "batch with n numbers per channel; MXNet moves it towards that variance itself."
         )
     return notes
 

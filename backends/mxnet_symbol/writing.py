@@ -25,7 +25,8 @@ LOWERING: tuple[Pass, ...] = (
     Legalise(
         "mxnet_symbol",
         lambda _graph, node: node.qualified_name in TABLE,
-        hint="MXNet has no such operators, or none that was tried; `--to onnx` and `--to mindspore` may",
+        hint="MXNet lacks these operators, or regraft has no tested form of them; try `--to onnx` or `--to "
+        "mindspore`",
     ),
 )
 """The backend's own passes, in order; `regraft passes --to mxnet` lists them."""

@@ -76,7 +76,7 @@ def lower_graph(graph: Graph, passes: Sequence[Pass]) -> Graph:
         raise BackendError(
             "E602",
             f"expected a graph without state updates, got {len(graph.updates)}: {names}",
-            hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
+            hint="the pass freeze-state of the default pipeline keeps the current values",
         )
     return lower(graph, passes)
 

@@ -37,7 +37,7 @@ def make_program(
             "E602",
             "expected no state updates, got some",
             place="the root graph",
-            hint="the pass freeze-state, one of the default pipeline, keeps the values of now",
+            hint="the pass freeze-state of the default pipeline keeps the current values",
         )
     net = build_net(Contraction(graph), dialect, explicit=explicit)
     classes, factories = define_classes(net)
@@ -108,7 +108,7 @@ def _notes(graph: Graph, dialect: Dialect) -> list[str]:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])
         shown += f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         notes.append(
-            f"The source does not state the initial distribution of {shown}; the values are in the checkpoint."
+            f"The source does not state the initial distribution of {shown}; the checkpoint has the values."
         )
     return notes
 

@@ -176,7 +176,7 @@ def _docstring(recording: Recording, words: TestWords) -> str:
     if any(call.tolerance != TOLERANCE for call in recording.calls):
         notes.append(
             f"The default tolerance is {_number(TOLERANCE)}; any other is four times the difference that "
-            f" {words.framework}'s own arithmetic made when the values were recorded."
+            f"{words.framework}'s own arithmetic made when the values were recorded."
         )
     notes += [f"`{name}` has no test of its own: {why}." for name, why in recording.untested.items()]
     for note in notes:

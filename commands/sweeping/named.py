@@ -63,7 +63,7 @@ def expanded(pattern: str, folder: Path, place: str, imported: Imported) -> list
             names = imported[each] = _names_in_package(each, folder, place)
         models += [f"{each}:{n}" for n in names if fnmatchcase(n, name)]
     if not models:
-        raise UsageError("E001", f"nothing is named by `{pattern}` from `{folder}`", place=place)
+        raise UsageError("E001", f"no file or function matches `{pattern}` from `{folder}`", place=place)
     return models
 
 

@@ -23,7 +23,7 @@ _OUT_OF_MEMORY = (
     "Cannot allocate memory",
     "can't allocate memory",
     "Unable to allocate",
-    "there is not enough memory",
+    "not enough memory",
 )
 """What frameworks, and regraft, say when there is no more memory; in any case."""
 

@@ -86,7 +86,7 @@ def sweep(cases: Sequence[Case], how: Sweep) -> Iterator[Row]:
                 raise UsageError(
                     "E001",
                     f"the Dask scheduler at `{how.scheduler}` was lost",
-                    hint="run the sweep again: what is in the store is not run again",
+                    hint="run the sweep again: it skips the cases in the store",
                 )
             error = future.exception()
             why = f"{type(error).__name__}: {error}"
@@ -193,7 +193,7 @@ def _connected(address: str) -> Client:
         raise UsageError(
             "E001",
             f"expected the address of a Dask scheduler, got `{address}`: "
-            f"{'what answers is none' if silent else error}",
+            f"{'the server there is not one' if silent else error}",
             hint="--scheduler tcp://HOST:8786, as `dask scheduler` prints it",
         ) from error
 

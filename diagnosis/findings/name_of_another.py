@@ -31,14 +31,13 @@ def find(subject: Subject) -> list[Change]:
         found.append(
             Change(
                 "PN102",
-                f"`{path}` is called `{name}`, as the Parameter that is assigned here keeps its name: "
-                f"a checkpoint has to call it so, and one that calls it `{path}` is not loaded, "
-                "without an error",
+                f"`{path}` is called `{name}`, because the Parameter assigned here keeps its own name: a "
+                f"checkpoint must use that name, and a value stored as `{path}` is skipped without an error",
                 place=place,
                 severity="warning",
                 fixed=False,
                 modules=(path,),
-                advice=f"`{statement}` behind the assignment",
+                advice=f"`{statement}` after the assignment",
             )
         )
     return found

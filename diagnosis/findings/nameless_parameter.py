@@ -33,8 +33,8 @@ def find(subject: Subject) -> list[Change]:
             found.append(
                 Change(
                     "PN101",
-                    f"{what} no name, and MindSpore numbers: {held}. Who makes one more Parameter "
-                    "shifts them, and a checkpoint loads into others",
+                    f"{what} no name, and MindSpore numbers: {held}. One more Parameter shifts the numbers, "
+                    f"and a checkpoint then loads into the wrong Parameters",
                     place=assigned_at(type(part), attribute) or (f"{path}.{names[0]}" if path else names[0]),
                     severity="warning",
                     fixed=False,

@@ -21,9 +21,9 @@ def find(subject: Subject) -> list[Change]:
         return [
             Change(
                 "NC101",
-                f"the first call of the net renames its parameters (`{repeated}` becomes `{path}`), as they "
-                "are not told apart: an optimizer made after that call works, one made before it raises, and "
-                "a checkpoint has the names of when it was saved",
+                f"the first call of the net renames its parameters (`{repeated}` becomes `{path}`), because "
+                f"they are not unique: an optimizer made after that call works, one made before it "
+                "raises, and a checkpoint has the names at the time it was saved",
                 place=path,
                 fixed=False,
             )

@@ -39,8 +39,8 @@ def _change(subject: Subject, path: str, part: Any) -> Change | None:
     return Change(
         "SI101",
         f"{join_names(list(idle))}{where} never run{'' if len(idle) > 1 else 's'}: "
-        f"{holder} is a SequentialCell, and runs what it was made with "
-        f"or `append`ed; the {number} {count:,} values",
+        f"{holder} is a SequentialCell, which runs only the cells passed to its constructor or `append`ed; "
+        f"the {number} {count:,} values",
         place=first.place if first else path or subject.name,
         severity="error",
         fixed=False,

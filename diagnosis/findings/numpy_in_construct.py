@@ -20,8 +20,8 @@ def find(subject: Subject) -> list[Change]:
             found.append(
                 Change(
                     "NP101",
-                    f"`{cls.__name__}` gives a tensor to NumPy in its construct (`asnumpy()`): no graph of "
-                    "it can be compiled or rewritten, and no gradient passes there",
+                    f"`{cls.__name__}` passes a tensor to NumPy in `construct` (`asnumpy()`): it cannot be "
+                    f"compiled or rewritten, and gradients stop there",
                     place=", ".join(lines),
                     severity="error",
                     fixed=False,

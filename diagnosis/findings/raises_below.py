@@ -36,8 +36,8 @@ def find(subject: Subject, found: Sequence[Change]) -> list[Change]:
         message = f"symptom of {cause.code}: the file raises {said}"
     else:
         message = (
-            f"the file raises below `{subject.name}`, which is as it was until there, and nothing that was "
-            f"found explains it: {said}"
+            f"the file raises below `{subject.name}`, which is checked as it was at that point; no finding "
+            f"explains it: {said}"
         )
     return [
         Change(

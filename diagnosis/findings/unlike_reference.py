@@ -24,7 +24,7 @@ def unlike(what: str, layer: str, *, place: str = "", advice: str = "", code: st
     """
     return Change(
         code,
-        f"`{layer or '(root)'}` is not as in the reference: {what}",
+        f"`{layer or '(root)'}` differs from the reference: {what}",
         place=place,
         severity="warning",
         fixed=False,

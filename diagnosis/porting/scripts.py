@@ -38,7 +38,8 @@ def _of_classes(subject: Subject) -> Iterator[Change]:
         if not is_library_class(cls) and "bprop" in vars(cls):
             yield _change(
                 "PT118",
-                f"`{cls.__name__}` has a gradient of its own, `bprop`: no exported or rewritten net has it",
+                f"`{cls.__name__}` defines its own gradient, `bprop`, which an exported or rewritten net "
+                f"does not keep",
                 class_place(cls, "bprop"),
                 "`ops.stop_gradient` and operators that have the gradient, where it must stay",
             )
@@ -66,7 +67,7 @@ def _of_file(subject: Subject) -> Iterator[Change]:
         if _called(call, subject) == "AdamWeightDecay":
             yield _change(
                 "PT117",
-                f"`{ast.unparse(call.func)}` corrects no bias of its moments; torch's AdamW does",
+                f"`{ast.unparse(call.func)}` does not correct the bias of its moments; torch's AdamW does",
                 subject.place(call.lineno),
                 "mindspore.experimental.optim.AdamW, which computes torch's",
             )
@@ -76,7 +77,8 @@ def _of_file(subject: Subject) -> Iterator[Change]:
     if steps and not trains and acting is not None:
         yield _change(
             "PT116",
-            f"the net is trained here and never set to training, so `{acting}` evaluates: Cells begin in "
+            f"this code trains the net without setting it to training, so `{acting}` evaluates: Cells begin "
+            f"in "
             "evaluation mode, torch's Modules in training mode",
             subject.place(min(c.lineno for c in steps)),
             f"`{_instance(subject)}.set_train()` before the loop",

@@ -194,7 +194,8 @@ def _left_to_python(root: Any, compile_: Callable[[], object], error: Exception)
     lines, hint = steps_in_python(compile_, _is_users)
     return ModelError(
         "E104",
-        "MindSpore could not compile the model: expected operators on tensors, got what only Python can run",
+        "MindSpore could not compile the model: expected operators on tensors, got code that only Python "
+        "can run",
         place=", ".join(lines) or _user_line(root, error, str(error)),
         hint=hint,
     )
@@ -237,7 +238,7 @@ def _refusal_without_self(kind: Any) -> ModelError:
         f"MindSpore could not compile the model: expected the first argument of `construct` to be called "
         f"`self`, got `{code.co_varnames[0]}`",
         place=f"{Path(code.co_filename).name}:{code.co_firstlineno}",
-        hint="call it `self`; what else MindSpore cannot compile is told then",
+        hint="call it `self`; MindSpore then reports anything else that it cannot compile",
     )
 
 

@@ -228,7 +228,7 @@ class _Run:
         if any(isinstance(o, (Again, Mixed)) or is_callable(o) for o in operands):
             raise UnsupportedError(
                 "E203",
-                f"expected a call of itself to be the last thing that a function does, got `{node.op}` of it",
+                f"expected a recursive call to be the last step of its function, got `{node.op}` of it",
                 place=self.place_of(node),
                 hint="write a loop, `while`, in place of recursion",
             )

@@ -135,7 +135,7 @@ def _bind(model: Any, inputs: Sequence[tuple[str, Any]]) -> Arguments:
     kept = names[: last + 1]
     if any(n not in given and _default(parameters, n) is not None for n in kept):
         raise ModelError(
-            "E103", "expected every argument before the last one given", place=type(model).__name__
+            "E103", "expected values for all arguments before the last one given", place=type(model).__name__
         )
     return Arguments.of([(n, given.get(n)) for n in kept])
 
@@ -313,7 +313,7 @@ def _require_run(graph: Graph, shapes: Sequence[tuple[int, ...] | None], model: 
         code = type(model).construct.__code__
         raise ModelError(
             "E104",
-            f"MindSpore compiles the model to something else than it runs in PyNative mode: expected {shape} "
+            f"MindSpore's compiled model differs from the model in PyNative mode: expected {shape} "
             f"for `{name}`, got {stated}",
             place=f"{Path(code.co_filename).name}:{code.co_firstlineno}",
             hint="methods of tensors may differ there: `ops.max(x, 1)` in place of `x.max(1)`, "

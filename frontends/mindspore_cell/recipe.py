@@ -175,7 +175,7 @@ def _named(parameter: Any, names: Mapping[int, str], reference: str) -> str:
             "E704",
             f"expected the optimizer to hold the net's Parameters, got `{parameter.name}`, none of them",
             place=reference,
-            hint="the function must use the net that it is given, and not one of its own",
+            hint="the function must use the net that it receives, not one that it makes",
         )
     return names[id(parameter)]
 

@@ -141,7 +141,7 @@ def _graph(path: Path, symbol: Symbol, variables: Variables, stored: Stored) -> 
         origin.notes.append(f"structural names, by the order of construction: `{saved}` is `{name}`, …")
     if variables.labels:
         names = ", ".join(f"`{n.name}`" for n in variables.labels.values())
-        origin.notes.append(f"{names}: a label that only loss heads read is no input in inference")
+        origin.notes.append(f"{names}: a label that only loss heads read is not an input in inference")
     used = {node.name for node in symbol.nodes}
     unused = [n for n in (*stored.arguments, *stored.auxiliary) if n not in used]
     if unused:

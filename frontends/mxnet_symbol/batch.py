@@ -73,8 +73,8 @@ def _note_single(graph: Graph, types: Types, probe: Lower) -> None:
         single = probe({n: t.with_shape(with_numbers(t, sizes)) for n, t in types.items()}, 1)
         require_alike(graph, single, sizes)
     except (UnsupportedError, ModelError) as error:
-        why = f"a batch of 1 is another function: {error.message} - at {error.place}"
-        graph.origin.notes.append(f"{why}; what is written is the one of larger batches")
+        why = f"a batch of 1 computes another function: {error.message} - at {error.place}"
+        graph.origin.notes.append(f"{why}; the output computes the function of larger batches")
         graph.origin.otherwise.append(("N", 1, why))
 
 

@@ -68,7 +68,7 @@ def bind(
     wide = [n for n, a in found.items() if a.dtype == np.float64 and declared_dtype(wanted[n]) != "float64"]
     if narrow and wide:
         names = ", ".join(f"`{n}`" for n in wide)
-        notes.append(f"{names}: float64 examples are taken as float32, which the parameters are")
+        notes.append(f"{names}: float64 examples are converted to float32, the type of the parameters")
         found |= {n: found[n].astype(np.float32) for n in wide}
     return found
 

@@ -70,7 +70,7 @@ def _refusal(message: str) -> ModelError:
     return ModelError(
         "E101",
         message,
-        hint="give what `net.export` wrote: its names are the symbol's, and no order is needed",
+        hint="give the file that `net.export` wrote: its names match the symbol's, so order does not matter",
     )
 
 

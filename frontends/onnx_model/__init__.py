@@ -198,7 +198,8 @@ def _bind(
             if prod(shape) > _MOST:
                 raise ModelError(
                     "E103",
-                    f"expected an example of `{name}`, which is too large to be drawn unasked: {list(shape)}",
+                    f"expected an example of `{name}`, which is too large to generate by default: "
+                    f"{list(shape)}",
                     hint=f"give one: --input {name}={'x'.join(map(str, shape))}",
                 )
             if not type_.is_static:
@@ -207,7 +208,8 @@ def _bind(
         found[name] = given[name]
     if chosen:
         notes.append(
-            f"sizes of examples that the file leaves open: {', '.join(chosen)}; --input gives others"
+            f"example sizes, chosen because the file leaves them open: {', '.join(chosen)}; --input sets "
+            f"others"
         )
     return found
 

@@ -140,7 +140,7 @@ def _if(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
         results.append([graph.type_of(v) for v in values])
         graphs.append(graph)
     if len({len(r) for r in results}) != 1:
-        raise ModelError("E101", "expected branches with as many outputs", place=call.place)
+        raise ModelError("E101", "expected branches with the same number of outputs", place=call.place)
     types = [_merged(column) for column in zip(*results, strict=True)]
     return frame.b.ops(
         "If",

@@ -136,7 +136,7 @@ def type_of_info(info: onnx.ValueInfoProto, *, is_input: bool = False) -> Tensor
     if is_input and dtype in STORED_DTYPES:
         raise UnsupportedError(
             "E203",
-            f"expected an input of an element type that something computes in, got {dtype}",
+            f"expected an input of an element type that operators support, got {dtype}",
             place=f"`{info.name}`",
         )
     return TensorType(dtype, shape_of_proto(tensor))

@@ -319,7 +319,9 @@ class Lowering:
     ) -> Frame:
         """Lower the nodes of a function, and return the frame of their names."""
         if frame.depth >= _DEEPEST:
-            raise ModelError("E101", "expected functions that end, got one that calls itself", place=place)
+            raise ModelError(
+                "E101", "expected functions without recursion, got one that calls itself", place=place
+            )
         given = {a.name: a for a in function.attribute_proto} | frame.resolved(node)
         values = {n: v for n, v in zip(function.input, operands, strict=False) if v is not None}
         opsets = {o.domain: o.version for o in function.opset_import} or frame.opsets

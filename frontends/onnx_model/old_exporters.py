@@ -30,7 +30,8 @@ def mend(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, list[str]]:
         node.attribute.extend(kept)
     if channels:
         notes.append(
-            f"BatchNormalization with spatial=0 is read as spatial=1, as its statistics are of channels: "
+            f"BatchNormalization with spatial=0 is read as spatial=1, because it has one statistic per "
+            f"channel: "
             f"{len(channels)}, the first is `{_called(proto.graph.node[channels[0]])}`"
         )
     if narrow:

@@ -260,7 +260,7 @@ def _incoherent(reason: str, path: str | Path) -> ModelError:
         "E101",
         f"the program contradicts itself: {reason}",
         place=str(path),
-        hint="where torch runs it, this is a fault in regraft: --debug shows the traceback",
+        hint="if torch runs it, this is a fault in regraft: --debug shows the traceback",
     )
 
 

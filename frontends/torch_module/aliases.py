@@ -68,9 +68,9 @@ class Aliases:
         if not isinstance(written, (Value, Pair)) or (isinstance(written, Pair) and self._is_state(storage)):
             raise WriteError(
                 "E203",
-                f"`{node.target}` has several results, and writes into `{target.name}` besides",
+                f"`{node.target}` has several results and also writes into `{target.name}` besides",
                 place=place,
-                hint="call a function that gives what it computes",
+                hint="call the variant that returns its result in place of writing it",
             )
         fresh = {node: written, **self._chain(target, written)}
         seen: dict[Hashable, Value | Pair] = {}

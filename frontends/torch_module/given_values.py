@@ -49,7 +49,7 @@ def with_values(
 
     if not isinstance(module, Module):
         raise ModelError(
-            "E103", "expected parameters for a module, got them for a program, which has its own"
+            "E103", "expected parameters only for a module, got them for a program, which holds its own"
         )
     state = {n: t for n, t in module.state_dict(keep_vars=True).items() if hasattr(t, "shape")}
     given = with_names_of({n: None if is_lazy(t) else _shape(t) for n, t in state.items()}, given, options)

@@ -54,7 +54,9 @@ class ProgramBoundary:
             context.inputs[name] = added
             found = self._in_parts(added, node)
             if isinstance(found, Pair):
-                context.notes.append(f"the input `{name}` has real and imaginary part on a last axis")
+                context.notes.append(
+                    f"the input `{name}` holds the real and imaginary parts on its last axis"
+                )
         else:
             found = self._environment.without_tensors(node.meta.get("val"))
         self._environment[node] = found
@@ -95,7 +97,7 @@ class ProgramBoundary:
             context.notes.append(f"the output `{name}` is the text `{result}`: left out")
             return None
         if isinstance(result, Pair):
-            context.notes.append(f"the output `{name}` has real and imaginary part on a last axis")
+            context.notes.append(f"the output `{name}` holds the real and imaginary parts on its last axis")
             return on_a_last_axis(context.b, result)
         if isinstance(result, Value):
             return result

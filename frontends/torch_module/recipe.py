@@ -49,7 +49,7 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
                     f"expected the optimizer to hold the net's parameters, got a tensor of shape "
                     f"{list(parameter.shape)} that is none of them",
                     place=reference,
-                    hint="the function must use the net that it is given, and not one of its own",
+                    hint="the function must use the net that it receives, not one that it makes",
                 )
             if parameter.requires_grad:
                 rules[names[id(parameter)]] = rule

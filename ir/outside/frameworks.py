@@ -51,7 +51,7 @@ def framework_refusal(error: BaseException, place: str = "", *, submodules: bool
         return _too_old(beside, framework, place)
     if isinstance(error, ImportError):
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        return ModelError("E105", f"`{framework}` is installed and cannot be imported: {first}", place=place)
+        return ModelError("E105", f"`{framework}` is installed, but cannot be imported: {first}", place=place)
     return None
 
 

@@ -30,7 +30,7 @@ def system_errors_told() -> Generator[None]:
         raise
     except MemoryError as error:
         detail = f": {error}" if str(error) else ""
-        raise ModelError("E106", f"there is not enough memory{detail}", hint="give smaller inputs") from error
+        raise ModelError("E106", f"not enough memory{detail}", hint="give smaller inputs") from error
 
 
 def system_error(error: OSError) -> UsageError:

@@ -59,8 +59,8 @@ def _advise(graph: Graph, groups: Sequence[list[Parameter]], paths: Paths) -> st
     option = ",".join("tie=" + "+".join(_path(p, paths) for p in group) for group in groups[:3])
     more = " and so on" if len(groups) > 3 else ""
     return (
-        f"`--pass tie-weights:{option}`{more} of `regraft rewrite` if they are one, as Gluon takes them; "
-        "otherwise `regraft rewrite` gives each a name (MXNet itself binds no such symbol)"
+        f"`--pass tie-weights:{option}`{more} of `regraft rewrite` if they are one parameter, as in Gluon; "
+        f"otherwise `regraft rewrite` gives each a name (MXNet itself binds no such symbol)"
     )
 
 

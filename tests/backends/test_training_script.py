@@ -353,7 +353,7 @@ def recipe_of(**changes: Any) -> Recipe:
         ),
         ({"scaler": LossScaler(1.0, 2.0, 100, 0.25)}, "a loss scaler that shrinks as it grows"),
         ({"loss": LossRule("", {}, "my_loss")}, "a loss that MindSpore has.*my_loss"),
-        ({"rules": {}}, "an optimizer of the net's parameters"),
+        ({"rules": {}}, "an optimizer over the net's parameters"),
         (
             {"rules": {"a.weight": UpdateRule("Adadelta", {"weight decay": 0.0}, (0.1,))}},
             "expected SGD, Adam, AdamW, RMSprop or Adagrad",

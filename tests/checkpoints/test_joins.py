@@ -184,7 +184,7 @@ def test_diff_by_a_record_compares_other_types_and_says_where_shapes_are_others(
     torch.save({**whole, "qkv.weight": torch.randn(25, 8)}, tmp_path / "d.pth")
     report = diff(tmp_path / "d.pth", tmp_path / "b.pth", path)
     assert (report.only_first, report.only_second) == (["qkv.weight"], ["q.weight", "k.weight", "v.weight"])
-    assert any("`qkv.weight` has another shape or type than in the map" in note for note in report.notes)
+    assert any("`qkv.weight` differs from the map in shape or type" in note for note in report.notes)
 
 
 def test_a_record_serves_with_a_net_too(nets, tmp_path):

@@ -107,7 +107,7 @@ def test_a_state_in_a_training_checkpoint_is_given_as_parameters(folder, state, 
     held = {p.declared: p.data.numpy() for p in graph.parameters()}
     assert np.array_equal(held["c.weight"], state["c.weight"].numpy())
     assert any("`module.` before the names of" in note for note in graph.origin.notes)
-    assert any("read what is under" in note for note in graph.origin.notes) is bool(keys)
+    assert any("read the tensors under" in note for note in graph.origin.notes) is bool(keys)
 
 
 def test_of_several_states_the_usual_one_is_read_and_the_others_are_named(folder, state):
@@ -120,7 +120,7 @@ def test_of_several_states_the_usual_one_is_read_and_the_others_are_named(folder
     for part in ("ema", "ema.module"):
         done = convert_checkpoint(source, folder / "b.pth", part=part, force=True)
         assert torch.equal(torch.load(folder / "b.pth")["c.bias"], ema["c.bias"])
-        assert "`a.ckpt`: read what is under `ema` -> `module`" in done.notes
+        assert "`a.ckpt`: read the tensors under `ema` -> `module`" in done.notes
         assert diff(source, folder / "b.pth", part=part).equal
     assert not diff(source, folder / "b.pth").equal
     file = f"{folder / 'net.py'}:Small"

@@ -149,7 +149,7 @@ def test_of_several_sets_one_has_to_be_named(nets, state, tmp_path):
 def test_what_order_alone_would_pair_is_refused_with_a_map_to_edit(nets, state, tmp_path):
     source, target, pairs = tmp_path / "a.pth", tmp_path / "b.pth", tmp_path / "map.json"
     torch.save(state, source)
-    with pytest.raises(ModelError, match=r"E703 .*several of one shape") as error:
+    with pytest.raises(ModelError, match=r"E703 .*several of these have one shape") as error:
         convert_checkpoint(source, target, like=f"{nets}:other")
     text = str(error.value)
     assert "only in the checkpoint: `blocks.0.attn.q` [6, 6] (near `layers.0.attn.query`)" in text
@@ -176,7 +176,7 @@ def test_what_order_alone_would_pair_is_refused_wherever_it_lies_in_the_file(net
     moved = {n: v for n, v in state.items() if heads[n] in renamed}
     rest = {n: v for n, v in state.items() if n not in moved}
     torch.save({n.replace(heads[n], renamed[heads[n]]): v for n, v in moved.items()} | rest, source)
-    with pytest.raises(ModelError, match=r"E703 .*several of one shape") as error:
+    with pytest.raises(ModelError, match=r"E703 .*several of these have one shape") as error:
         convert_checkpoint(source, target, like=f"{nets}:Net")
     assert error.value.hint.endswith('--map FILE: {"x": "blocks.0.attn.q", "y": "blocks.1.attn.v"}')
     convert_checkpoint(source, target, like=f"{nets}:Net", by_order=True)

@@ -104,7 +104,7 @@ def test_an_exception_that_nothing_explains_is_said_to_be_one(tmp_path: Path) ->
     path = written(tmp_path, script(APPENDED) + 'open("no such file")\n')
     findings = regraft.check(f"{path}:net", INPUT)
     assert codes(findings) == ["RF101"]
-    assert "nothing that was found explains it: FileNotFoundError" in findings.findings[0].message
+    assert "no finding explains it: FileNotFoundError" in findings.findings[0].message
 
 
 def test_a_name_below_the_exception_is_the_exception(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ class TestGuide:
 
     def test_numpy_inside_a_construct_is_named_with_its_line(self) -> None:
         found = invoke("check", f"{GUIDE}:Sampler", code=1).stdout.splitlines()
-        assert found[1].startswith("error NP101 `Sampler` gives a tensor to NumPy in its construct")
+        assert found[1].startswith("error NP101 `Sampler` passes a tensor to NumPy in `construct`")
         assert found[1].endswith(f"- at {line_of('asnumpy()')}")
         assert found[2].startswith("  write: ")
         assert not any("NP101" in line for line in invoke("check", CLASSIFIER).stdout.splitlines())

@@ -85,7 +85,9 @@ def test_a_symbol_without_parameters_computes_in_float64_and_one_with_narrows_an
     given = [(k, v.astype(np.float64)) for k, v in case.inputs().items()]
     graph = read(path, given, LoadOptions())
     assert graph.origin.inputs["data"].dtype == np.float32
-    assert "`data`: float64 examples are taken as float32, which the parameters are" in graph.origin.notes
+    assert (
+        "`data`: float64 examples are converted to float32, the type of the parameters" in graph.origin.notes
+    )
     assert not [n for n in load(case, tmp_path).origin.notes if "float64" in n]
 
 

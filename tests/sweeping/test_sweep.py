@@ -137,7 +137,7 @@ class TestSuites:
         [
             ("models = 3", r"\[\[models\]\]"),
             ("[[models]]", "`model`"),
-            ('[[models]]\nmodel = "nets/*.py"', "nothing is named"),
+            ('[[models]]\nmodel = "nets/*.py"', "no file or function matches"),
             ('[[models]]\nmodel = "a.py:A"\nto = "caffe"', "targets of onnx, mindspore"),
             ('[[models]]\nmodel = "a.py:A"\ncheck = false', "`to`"),
             ('[[models]]\nmodel = "a.py:A"\nto = 3', "names as `to`, got 3"),
@@ -177,7 +177,7 @@ class TestLimits:
         [
             ("error E002 cannot read or write files: no space left on device\nhint: free space", "fault"),
             ("error E002 cannot read or write `x.onnx`: file too large\nhint: `ulimit -f`", "fault"),
-            ("error E106 there is not enough memory\nhint: give smaller inputs", "over memory"),
+            ("error E106 not enough memory\nhint: give smaller inputs", "over memory"),
         ],
     )
     def test_what_the_machine_lacks_is_no_refusal_of_the_model(self, complained: str, verdict: str) -> None:

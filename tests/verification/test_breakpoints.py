@@ -343,7 +343,7 @@ def test_rows_that_only_one_side_gives_numbers_for_are_noted() -> None:
 
     x = torch.randn(2, 6)
     report = verify(regraft.load(Masked(-torch.inf), (x,)), regraft.load(Masked(-1e4), (x,)))
-    assert "NaN everywhere in the source, not in the target" in "".join(report.notes)
+    assert "NaN everywhere in the source, but not in the target" in "".join(report.notes)
 
 
 def test_outputs_of_the_same_names_in_another_order_are_noted() -> None:
@@ -357,6 +357,6 @@ def test_outputs_of_the_same_names_in_another_order_are_noted() -> None:
 
     x = torch.randn(2, 6)
     graphs = [regraft.load(Named(*names), (x,)) for names in ("ab", "ba")]
-    note = "outputs are paired in order, and their names are in another: `a`, `b`, `b`, `a`"
+    note = "outputs are paired in order; the order of their names differs: `a`, `b`, `b`, `a`"
     assert note in verify(*graphs).notes
     assert note not in verify(graphs[0], graphs[0]).notes

@@ -224,7 +224,7 @@ WRONG: dict[str, tuple[Any, Any, str, str]] = {
         sgd,
         port_of_sgd(lambda o, y: 2 * ops.cross_entropy(o, y, label_smoothing=0.1)),
         "2 times the source's on every batch",
-        "a loss that gives what `nn.CrossEntropyLoss` gives",
+        "a loss that computes the same as `nn.CrossEntropyLoss`",
     ),
     "decay on normalisation": (
         sgd,
@@ -410,7 +410,7 @@ def test_what_no_setting_shows_leaves_the_trajectory(compare: Callable[..., Reci
 def test_a_loss_that_tells_no_labels_needs_some(compare: Callable[..., RecipeReport]) -> None:
     mine = lambda net: (lambda o, y: (o * y).sum() ** 2, torch.optim.SGD(net.parameters(), 0.1))  # noqa: E731
     theirs = ported(lambda p: nn.SGD(p, 0.1), lambda o, y: (o * y).sum() ** 2)
-    with pytest.raises(ModelError, match=r"E704 expected a loss that tells what labels it takes.*\n.*labels"):
+    with pytest.raises(ModelError, match=r"E704 expected a loss whose kind of labels is known.*\n.*labels"):
         compare(mine, theirs)
 
 

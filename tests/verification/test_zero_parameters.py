@@ -42,7 +42,7 @@ def test_a_file_behind_zeros_is_proved(graph: regraft.Graph, tmp_path: Path) -> 
     before = {n: p.clone() for n, p in graph.origin.model.named_parameters()}  # type: ignore[union-attr]
     report = verify(graph, tmp_path / "net.onnx")
     assert report.passed, report.summary()
-    assert any("`modulation.1.weight`" in note and "one number each" in note for note in report.notes)
+    assert any("`modulation.1.weight`" in note and "one repeated number" in note for note in report.notes)
     after = dict(graph.origin.model.named_parameters())  # type: ignore[union-attr]
     assert all(torch.equal(before[name], after[name]) for name in before)
 
@@ -90,7 +90,7 @@ def test_a_light_model_has_layers_and_its_faults_are_found(number: float, tmp_pa
     regraft.save(regraft.rewrite(graph).graph, file)
     report = verify(graph, file)
     assert report.passed, report.summary()
-    assert any("`conv1.weight`" in note and "one number each" in note for note in report.notes)
+    assert any("`conv1.weight`" in note and "one repeated number" in note for note in report.notes)
     model = onnx.load(file)
     next(node for node in model.graph.node if node.op_type == "Relu").op_type = "Neg"
     onnx.save(model, file)

@@ -49,7 +49,8 @@ class MXNetRunner(WholeRunner):
             raise UsageError(
                 "E001",
                 f"expected an MXNet symbol as the source, got {origin.reference or 'a graph'}",
-                hint="--oracle runs MXNet's symbols in MXNet; other sources run in their own framework here",
+                hint="--oracle runs MXNet symbols in MXNet; any other source runs in its own framework "
+                "without it",
             )
         super().__init__(graph)
         self._boundaries = call_boundaries(graph)

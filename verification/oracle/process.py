@@ -61,7 +61,7 @@ class Process:
             reason = getattr(error, "strerror", None) or str(error)
             raise UsageError(
                 "E001",
-                f"expected a Python that has MXNet, cannot start `{self.python}`: {reason}",
+                f"expected a Python interpreter with MXNet, but cannot start `{self.python}`: {reason}",
                 hint="give --oracle the path of an interpreter, such as env/bin/python",
             ) from error
 

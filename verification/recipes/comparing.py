@@ -102,7 +102,7 @@ class RecipeComparison:
             if recipe.loss.measured:
                 settings = ", ".join(f"{k} {v}" for k, v in recipe.loss.settings.items() if k != "class axis")
                 self.notes.append(
-                    f"`{recipe.loss.written}` was told from its values: {recipe.loss.kind}, {settings}"
+                    f"`{recipe.loss.written}` was identified by its values: {recipe.loss.kind}, {settings}"
                 )
         kinds = [self._labels_of(at) for at in (0, 1)]
         if kinds[0] != kinds[1]:
@@ -111,8 +111,8 @@ class RecipeComparison:
             )
         if self._precision is not None:
             self.notes.append(
-                f"both sides computed in {self._precision} where their frameworks do by themselves, and each "
-                "rounds on its own: the target may be four times as far from float64 as the source is"
+                f"both sides computed in {self._precision} wherever their frameworks do by default, and "
+                f"each rounds in its own way: the target may be four times as far from float64 as the source"
             )
         elif any(recipe.options["precision"] is not None for recipe in (source, target)):
             self.notes.append(
@@ -185,7 +185,7 @@ class RecipeComparison:
         if draw is None:
             raise ModelError(
                 "E704",
-                "expected a loss that tells what labels it takes, got "
+                "expected a loss whose kind of labels is known, got "
                 f"`{self._readings[0].recipe.loss.written}`",
                 place=self._readings[0].recipe.reference,
                 hint="return `labels` from it too: a function of a NumPy generator and the output's shape",
@@ -209,7 +209,7 @@ class RecipeComparison:
         chosen = attempts[-1] if attempts[-1].left is None else attempts[0]
         if chosen.decided:
             self.notes.append(
-                "rounding alone decides where these go from some step on, where they tell nothing: "
+                "from some step on, rounding alone decides these values, and they prove nothing: "
                 + ", ".join(f"`{n}`" for n in chosen.decided[:6])
                 + (f" and {len(chosen.decided) - 6} more" if len(chosen.decided) > 6 else "")
             )
@@ -292,8 +292,8 @@ class RecipeComparison:
 
 
 _NO_FLOAT64 = (
-    "no float64 measures these steps, as only torch computes whole nets in it: the target is held against "
-    f"the source itself, and what rounding does is told by it from weights that are {_UNITS} units in "
+    "these steps have no float64 reference, because only torch runs whole nets in float64: the target is "
+    "compared with the source itself, and rounding is measured on a source with weights {_UNITS} units in "
     "the last place off"
 )
 _OF_LOSS = frozenset({"loss", "reduction", "label smoothing", "class weights", "times", "ignore_index"})

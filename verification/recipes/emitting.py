@@ -47,8 +47,8 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction, to: s
         if changing and reading.steps is None:
             raise ModelError(
                 "E704",
-                "expected a recipe that says how many `steps` its training makes, as the learning rate "
-                f"still changes after {RATES}",
+                "expected a recipe with the number of its `steps`, because the learning rate still changes "
+                "after {RATES}",
                 place=reference,
                 hint='return `"steps": …` from it too',
             )
@@ -64,7 +64,7 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction, to: s
                     "E704",
                     f"expected `{pair.sources[0]}`, which the optimizer holds, in the emitted net, got none",
                     place=reference,
-                    hint="nothing calls it: leave it out of the optimizer",
+                    hint="no module calls it: leave it out of the optimizer",
                 )
             rules[pair.target] = held[0]
         trainable = [name for name, p in parameters.items() if p.requires_grad]

@@ -154,7 +154,7 @@ def compare_values(
         f"{a[0]:.5g} (`{source_loss.written}`)",
         f"{b[0]:.5g} (`{target_loss.written}`)",
         why=why,
-        advice=f"a loss that gives what `{source_loss.written}` gives",
+        advice=f"a loss that computes the same as `{source_loss.written}`",
     )
 
 

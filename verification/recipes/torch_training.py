@@ -55,7 +55,7 @@ class TorchTraining:
                 "E704",
                 "expected no `step` of a PyTorch script, whose loop is followed by its settings",
                 place=self._reference,
-                hint="only MindSpore's are called: leave it out",
+                hint="regraft calls only MindSpore's: leave it out",
             )
         move = getattr(script.loss, "double", None)
         if self._double and move is not None:

@@ -59,7 +59,9 @@ def emitted_net_without_values(
     if not checkpoints:
         sys.modules.pop(name, None)
         raise ModelError(
-            "E702", "expected `build` to call `load`, as it was written", place=str(folder / "model.py")
+            "E702",
+            "expected `build` to call `load`, as in the emitted model.py",
+            place=str(folder / "model.py"),
         )
     return net, paths, name, checkpoints[0]
 

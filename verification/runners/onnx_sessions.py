@@ -74,7 +74,7 @@ def _lacking(model: onnx.ModelProto, error: Exception) -> str:
         return ""
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _FIRST_OPSET)
     if opset >= _FIRST_OPSET:
-        return "its CPU lacks the operator in this element type; --no-verify writes the model"
+        return "ONNX Runtime lacks the operator in this element type on the CPU; --no-verify writes the model"
     return (
         f"it runs operators from opset {_FIRST_OPSET} on, and the model's opset is {opset}: --no-verify "
         "writes the model, and what onnx.version_converter makes of it, where it can, is a source to verify "

@@ -72,8 +72,8 @@ def refuse_training(source: Graph, target: Target, *, own: bool) -> None:
     if not can_train(source):
         raise UsageError(
             "E001",
-            f"expected a source that can train, got {source.origin.reference or 'a graph'}: its framework or "
-            "its model is not at hand",
+            f"expected a source that can train, got {source.origin.reference or 'a graph'}: its framework "
+            f"or its model is not available",
             hint=f"a training step needs {models} as the source",
         )
     written = runtime_of_output(Path(target)) if isinstance(target, (str, Path)) else None

@@ -361,7 +361,7 @@ class TorchRunner:
         if self._programme:
             raise ModelError(
                 "E702",
-                "expected a module that can train, got an exported programme",
+                "expected a module that can train, got an exported program",
                 hint="give the module itself",
             )
 

@@ -35,8 +35,8 @@ _NARROW = "bfloat16"
 _LEFT_OUT = "other draws and sizes, training, and what changes of parameters do, as the models ran in pieces"
 
 _FOLLOWED = (
-    "each module of the source computed from the target's values of the modules before it, and gave what the "
-    "target's gave: how far rounding adds up over the whole model was not measured"
+    "each module of the source, run on the target's values of the modules before it, agreed with the "
+    "target's module; the sum of all rounding over the model was not measured"
 )
 
 
@@ -104,8 +104,8 @@ def verify_in_pieces(
             )
         if wide:
             sides.notes.append(
-                "computed in float32 on both sides, from the same bfloat16 weights: the target's runtime has "
-                "no bfloat16 on the CPU, and what rounding to it does is not compared"
+                "computed in float32 on both sides, from the same bfloat16 weights: the target's runtime "
+                "has no bfloat16 on the CPU, so the effect of rounding to bfloat16 is not compared"
             )
         return Report(
             sides.title(sides.source),

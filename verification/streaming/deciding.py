@@ -48,7 +48,9 @@ def require_pieces(source: Graph, target: object, others: Sequence[object] = ())
         )
 
 
-_HINT = "a PyTorch module runs in pieces, and an .onnx file or MindSpore folder that was written from one"
+_HINT = (
+    "regraft runs a PyTorch module in pieces, and an .onnx file or MindSpore folder that it wrote from one"
+)
 
 
 def _obstacle(source: Graph, target: object) -> str:

@@ -144,9 +144,10 @@ def _refuse_random(
         if not np.allclose(one, other, rtol=1e-3, atol=1e-5, equal_nan=True):
             raise ModelError(
                 "E702",
-                "expected a MindSpore forward in training mode without random numbers besides Dropout, but "
+                "expected a MindSpore forward in training mode without random numbers other than Dropout's, "
+                "but "
                 f"output {index} changes from run to run",
-                hint="what is dropped at random cannot be the same on both sides: set its ratio to 0",
+                hint="random dropout cannot be the same on both sides: set its ratio to 0",
             )
 
 

@@ -307,9 +307,9 @@ def _refuse_other_differences(
     if random is not None:
         raise ModelError(
             "E702",
-            f"expected a training forward without random numbers besides Dropout, got `{random[1]}`",
+            f"expected a training forward without random numbers other than Dropout's, got `{random[1]}`",
             place=random[0] or "the root module",
-            hint="what is dropped at random cannot be the same on both sides: set its ratio to 0 to compare",
+            hint="random dropout cannot be the same on both sides: set its ratio to 0 to compare",
         )
     for path in dict.fromkeys(p for p, _, _ in [*inference, *training]):
         plain, trained = ([n for p, n, _ in calls if p == path] for calls in (inference, training))
@@ -320,7 +320,7 @@ def _refuse_other_differences(
                 "expected training to differ from inference in Dropout and batch statistics only, but the "
                 f"operators differ: {', '.join(extra) or 'their order'}",
                 place=path or "the root module",
-                hint="what only training computes is not carried over to the target",
+                hint="the target does not keep operators that run only in training",
             )
 
 
@@ -331,7 +331,8 @@ def _refuse_other_dropouts(dropped: _Dropped) -> None:
         name = (training or inference)[0]
         raise ModelError(
             "E702",
-            f"expected the same calls of `{name}` and its kin in both modes, got {len(training)} in training "
+            f"expected the same calls of `{name}` and related functions in both modes, got {len(training)} "
+            f"in training "
             f"and {len(inference)} in inference",
             hint="call it in both modes with training=self.training, or use nn.Dropout",
         )

@@ -43,8 +43,8 @@ def order_refused(pairing: Pairing, pairs: Mapping[str, str], place: str) -> Mod
     text = json.dumps(dict(list(folded(pairs, pairing.layers).items())[:_MAPPED]))
     return ModelError(
         "E703",
-        "expected names to tell which tensor is which, but of these there are several of one shape, "
-        "and a file may have any order:\n" + "\n".join(lines),
+        "expected names that identify each tensor, but several of these have one shape, and a file may have "
+        "any order:\n" + "\n".join(lines),
         place=place,
         hint="give --by-order where the file has the net's order, or these pairs, corrected, with "
         f"--map FILE: {text}",

@@ -292,9 +292,9 @@ class _Search:
         if turned:
             listed = ", ".join(f"`{name}`" for name in turned[:_LISTED])
             self.pairing.notes.append(
-                f"matrices that the target holds transposed, and multiplies so: {listed}"
-                f"{', …' if len(turned) > _LISTED else ''}; a checkpoint of the source fits it with them "
-                "transposed, which the map of --write-map does"
+                f"matrices that the target stores and multiplies transposed: {listed}"
+                f"{', …' if len(turned) > _LISTED else ''}; a checkpoint of the source fits after "
+                f"transposing them, as the map of --write-map does"
             )
 
     def _is_transposed(self, mine: int, theirs: int) -> bool:
@@ -468,7 +468,7 @@ class _Search:
                 pairs = ", ".join(f"`{mine[i].path}` with `{theirs[i].path}`" for i in group[:_LISTED])
                 self.pairing.notes.append(
                     f"paired by the order of the calls alone, as they have one shape and one input: {pairs}; "
-                    "if that is wrong, say it with --map"
+                    "if that is wrong, give the pairs with --map"
                 )
 
     # -- what is left ------------------------------------------------------------------------------
@@ -493,9 +493,9 @@ class _Search:
         example = f'{{"{left[0][0]}": "{left[1][0]}"}}'
         raise ModelError(
             "E703",
-            "expected names, neighbours or the order of calls to tell which layer is which, but of these "
-            "there are several of one shape:\n" + "\n".join(lines),
-            hint=f"say it with --map FILE, an object of paths in the source and in the target: {example}; "
+            "expected names, neighbours or the order of calls to identify each layer, but several of these "
+            "have one shape:\n" + "\n".join(lines),
+            hint=f"pair them with --map FILE, an object of paths in the source and in the target: {example}; "
             "null for what has no counterpart",
         )
 

@@ -283,7 +283,7 @@ def _pair_hint(unplaced: Sequence[str], lacking: Sequence[str]) -> str:
         other = next((n for n in lacking if n.rpartition(".")[2] == role), None)
         if other is not None:
             pair = json.dumps({layer: other.rpartition(".")[0]})
-            return f"where a layer of one is a layer of the other, say so with --map FILE: {pair}"
+            return f"pair a layer of one net with a layer of the other with --map FILE: {pair}"
     return ""
 
 

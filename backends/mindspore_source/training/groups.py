@@ -25,7 +25,9 @@ def groups_of(recipe: Recipe, trainable: Sequence[str]) -> list[tuple[UpdateRule
             found.setdefault(key, (rule, []))[1].append(name)
     groups = list(found.values())
     if not groups:
-        raise BackendError("E602", "expected an optimizer of the net's parameters, got one of none of them")
+        raise BackendError(
+            "E602", "expected an optimizer over the net's parameters, got one that holds none of them"
+        )
     rules = [rule for rule, _ in groups]
     same = [{k: v for k, v in r.settings.items() if k not in (DECAY, KIND)} for r in rules]
     kinds = {r.settings[KIND] for r in rules if KIND in r.settings}
@@ -34,7 +36,7 @@ def groups_of(recipe: Recipe, trainable: Sequence[str]) -> list[tuple[UpdateRule
             "E602",
             "expected groups that differ in learning rate and weight decay, got groups that differ in more",
             place=recipe.reference,
-            hint="MindSpore's optimizers have the other settings once for all",
+            hint="MindSpore's optimizers apply every other setting to all groups",
         )
     return groups
 

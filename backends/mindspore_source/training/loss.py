@@ -41,7 +41,11 @@ def loss_function(loss: LossRule) -> str:
         raise BackendError(
             "E602",
             f"expected a loss that MindSpore has ({', '.join(sorted(_LOSSES))}), got `{loss.written}`"
-            + (f", {loss.kind} with {settings}" if loss.kind else ", a function that its values do not tell"),
+            + (
+                f", {loss.kind} with {settings}"
+                if loss.kind
+                else ", a function that its values do not identify"
+            ),
             hint="give one of the framework's losses as the recipe's `loss`",
         )
     reduction = "mean" if settings.pop("reduction") == "mean" else "sum"

@@ -121,7 +121,7 @@ def _precision_of(recipe: Recipe) -> str | None:
         "E602",
         f"expected float32 or mixed precision in float16, got `{precision}`",
         place=recipe.reference,
-        hint="MindSpore computes no bfloat16 on the CPU, so that nothing could be proved"
+        hint="MindSpore has no bfloat16 on the CPU, so regraft could not verify the script"
         if precision == "bfloat16"
         else 'leave it out of the recipe, or give "float16"',
     )

@@ -101,7 +101,7 @@ def _incoherent(reason: str, path: Path) -> ModelError:
         "E101",
         f"the file contradicts itself: {reason}",
         place=str(path),
-        hint="where MindSpore runs it, this is a fault in regraft: --debug shows the traceback",
+        hint="if MindSpore runs it, this is a fault in regraft: --debug shows the traceback",
     )
 
 
@@ -144,11 +144,13 @@ class _Opened:
             _require_nodes(function.nodes, known, root, place)
             if function.output not in known | root:
                 raise ModelError(
-                    "E101", f"expected an output that is made, got `{function.output}`", place=place
+                    "E101", f"expected an output that a node computes, got `{function.output}`", place=place
                 )
             taken |= known
         if program.output not in root:
-            raise ModelError("E101", f"expected an output that is made, got `{program.output}`", place=place)
+            raise ModelError(
+                "E101", f"expected an output that a node computes, got `{program.output}`", place=place
+            )
 
     def tree(self) -> tuple[Graph, dict[str, Value], list[int], dict[str, int]]:
         """Return (a graph of layers and parameters, their values, the layers, number of a node's call)."""
@@ -217,7 +219,8 @@ class _Opened:
             if trains:
                 raise UnsupportedError(
                     "E203",
-                    f"expected a model of inference, got one of training: `{node.op}` in `{node.scope}`",
+                    f"expected a model in inference mode, got one in training mode: `{node.op}` in "
+                    f"`{node.scope}`",
                     place=str(self._path),
                     hint="export it after `net.set_train(False)` and `net.compile_cache.clear()`",
                 )
@@ -278,7 +281,7 @@ def _require_nodes(nodes: Sequence[Node], known: set[str], around: Collection[st
         missing = next((i for i in node.inputs if i not in known and i not in around), None)
         if missing is not None:
             raise ModelError(
-                "E101", f"expected `{node.op}` to read what was made before it, got `{missing}`", place=place
+                "E101", f"expected `{node.op}` to read values made before it, got `{missing}`", place=place
             )
         _require_new(node.name, known, place)
         known.add(node.name)
@@ -310,7 +313,7 @@ class _Bounded(Lowerer):
                 require_shape([d for d in type_.shape if isinstance(d, int)], place)
         self._left -= 1
         if self._left < 0:
-            raise ModelError("E106", "expected functions that call one another less often", place=place)
+            raise ModelError("E106", "expected fewer calls of functions by functions", place=place)
         graph = run.builder.graph
         before = graph._next
         try:

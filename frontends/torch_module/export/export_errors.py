@@ -124,7 +124,7 @@ def trace_error(module: Module, error: Exception) -> ModelError:
     """E104 for what torch.export raised while it traced a model that runs on the same inputs."""
     cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
     wrapped = next((n for n in _WRAPPED if list(module._modules) == [n]), None)
-    hint = "write what is at that line in other functions of torch's, or leave it out of the model"
+    hint = "rewrite the code at that line with other functions of torch, or remove it from the model"
     if wrapped is not None:
         hint = f"give the module that `{type(module).__name__}` wraps: its attribute `{wrapped}`"
     return ModelError(

@@ -53,6 +53,6 @@ def loops_over_every_place() -> Iterator[list[str]]:
 def _note(places: int) -> str:
     where = user_location(traceback.extract_stack())
     return (
-        f"the loop at {where} over the places of `nonzero` runs for all {places}: the model is taken to "
-        "compute nothing for a place that is not among them"
+        f"the loop at {where} over the places of `nonzero` runs for all {places}: regraft assumes that the "
+        f"model computes nothing for any other place"
     )

@@ -41,7 +41,7 @@ def batch_norm(call: Call) -> Value:
     if call.flag("training") and mean is not None:
         call.context.notes.append(
             f"batches are normalised by their own statistics, as in training mode - at {call.place}: "
-            "a program that is to run is exported after model.eval()"
+            "export a program for inference after model.eval()"
         )
         raise call.unsupported(
             "expected inference with running statistics, got training",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from ....formats.refusals import shorten
 from ....ir import ModelError
 
-TRUST = (
-    "it opens with --trust, which runs whatever code the file holds: only for files whose author you trust"
-)
+TRUST = "--trust opens it and runs any code that the file holds: use it only if you trust the file's author"
 
 
 def untrusted(message: str, place: str) -> ModelError:

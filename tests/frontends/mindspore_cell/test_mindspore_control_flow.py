@@ -173,7 +173,7 @@ def line_of(name: str) -> int:
 def test_what_only_python_can_run_is_refused_at_its_line(name: str, line: str, hint: str) -> None:
     net = load_object(f"{LEFT}:{name}", {})
     before = ms.get_context("save_graphs"), ms.get_context("save_graphs_path")
-    with pytest.raises(ModelError, match=r"E104 .*what only Python can run") as caught:
+    with pytest.raises(ModelError, match=r"E104 .*code that only Python can run") as caught:
         regraft.load(net, [inputs(2)])
     assert caught.value.place.split(", ")[0] == f"left_graph.py:{line_of(line)}"
     assert hint in caught.value.hint
@@ -190,7 +190,7 @@ def test_what_only_python_can_run_is_compiled_in_one_marked_form(monkeypatch: py
         return compile_(root, arguments)
 
     monkeypatch.setattr(capture, "_compile", counting)
-    with pytest.raises(ModelError, match=r"E104 .*what only Python can run"):
+    with pytest.raises(ModelError, match=r"E104 .*code that only Python can run"):
         regraft.load(load_object(f"{LEFT}:Largest", {}), [inputs(2)])
     assert len(compiled) <= len(("open", "marked", "marked", "plain", "plain", "for its lines"))
 

@@ -191,7 +191,7 @@ def test_a_file_of_mxnet_with_spatial_0_is_compared_as_it_is_meant(tmp_path):
     onnx.save(_model(7, [node], OF_CHANNELS, X, "mxnet_converted_model"), tmp_path / "source.onnx")
     graph = regraft.load(tmp_path / "source.onnx")
     (note,) = [note for note in graph.origin.notes if "spatial=0" in note]
-    assert note.endswith("are of channels: 1, the first is `node`")
+    assert note.endswith("per channel: 1, the first is `node`")
     regraft.save(regraft.rewrite(graph).graph, tmp_path / "net", "mindspore")
     assert regraft.verify(graph, tmp_path / "net").passed
 

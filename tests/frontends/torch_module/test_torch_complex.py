@@ -257,7 +257,7 @@ def test_a_complex_input_has_its_parts_on_a_last_axis(to, tmp_path):
     z = torch.stft(torch.randn(2, 64), 16, 4, window=torch.hann_window(16), return_complex=True)
     graph = regraft.load(Inverse(), (z, torch.ones(1)))
     assert next((n.name, n.type.shape[1:]) for n in graph.input_nodes()) == ("z", (9, 17, 2))
-    assert any(n.startswith("the input `z` has real and imaginary part") for n in graph.origin.notes)
+    assert any(n.startswith("the input `z` holds the real and imaginary parts") for n in graph.origin.notes)
     path = tmp_path / ("net.onnx" if to == "onnx" else "net")
     regraft.save(regraft.rewrite(graph).graph, path, to=to)
     assert regraft.verify(graph, path).passed

@@ -99,12 +99,12 @@ def test_float64_is_for_what_is_off(file: str, tmp_path: Path, monkeypatch: pyte
     report = regraft.verify(graph, path, pieces=True)
     assert report.passed
     assert runs == []
-    assert any("computed from the target's values" in note for note in report.notes)
+    assert any("run on the target's values" in note for note in report.notes)
     monkeypatch.setattr(Sides, "units_alone", lambda self: UnitsAlone(Cost(0), "exact"))
     report = regraft.verify(graph, path, pieces=True)
     assert report.passed  # each side from its own values, within what rounding does to the source
     assert len(runs) == 1
-    assert not any("computed from the target's values" in note for note in report.notes)
+    assert not any("run on the target's values" in note for note in report.notes)
 
 
 def test_a_run_that_waits_for_another_is_not_waited_for() -> None:
