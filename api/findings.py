@@ -209,7 +209,7 @@ def _of_graph(
     if wanted.ported_from:
         found += find_traps(subject)
         if subject.framework != "mindspore":
-            skipped["traps of porting"] = f"a model of {subject.framework} is no port to MindSpore"
+            skipped["traps of porting"] = f"a model of {subject.framework} is not a port to MindSpore"
     found = [c for c in sort_findings(subject, add_advice(subject, drop_repeated(found))) if c in wanted]
     silent = find_silenced(subject, found)
     kept = [c for c in found if c not in silent]

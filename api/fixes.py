@@ -239,7 +239,7 @@ def _as_reference(report: Report, like: str, *, whole: bool) -> str:
 def _refused(what: str, report: Report) -> ModelError:
     verdict = " ".join(report.render(brief=True).split("\n\n")[0].split())
     return ModelError(
-        "E102", f"the edited file does not compute what {what}: {verdict}", hint="nothing was written"
+        "E102", f"the edited file does not compute the same as {what}: {verdict}", hint="nothing was written"
     )
 
 

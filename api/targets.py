@@ -113,8 +113,8 @@ def _require_allowed(graph: Graph, rewritten: Rewritten) -> None:
         raise UsageError(
             "E003",
             f"{gone}",
-            hint="`regraft check` with the same inputs says why nothing calls them; where they are meant to "
-            "go, give --allow-removal",
+            hint="`regraft check` with the same inputs says why nothing calls them; if their removal is "
+            "intended, give --allow-removal",
         )
 
 

@@ -182,7 +182,7 @@ def _row(found: object, place: str) -> Rename:
     for name, value in found.items():
         if name not in known or not isinstance(value, kinds[str(known[name])]):
             raise ModelError(
-                "E101", f"`{name}` is no field of a row, or not a {known.get(name)}", place=place
+                "E101", f"`{name}` is not a field of a row, or not a {known.get(name)}", place=place
             )
     try:
         row = Rename(**{**found, "norms": [_norm(norm, place) for norm in found.get("norms", ())]})

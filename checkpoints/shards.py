@@ -117,9 +117,9 @@ def read_shards(index: Path, read: Callable[[Path], dict[str, TensorData]]) -> d
             name, other = stray[0], places.get(stray[0])
             raise ModelError(
                 "E101",
-                f"expected in `{file}` what the index says, got `{name}`, which it has in `{other}`"
+                f"expected `{file}` to match the index, got `{name}`, which the index has in `{other}`"
                 if other
-                else f"expected in `{file}` what the index says, got `{name}`, which it does not have",
+                else f"expected `{file}` to match the index, got `{name}`, which the index does not have",
                 place=str(index),
                 hint="a shard of another checkpoint has that name: copy the whole folder again",
             )

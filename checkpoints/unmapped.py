@@ -251,7 +251,7 @@ def _towards(
     notes += found.notes
     if found.rivals:
         notes.append(
-            f"names under {' and '.join(found.rivals)} fit the other side alike, so none was left out"
+            f"names under {' and '.join(found.rivals)} fit the other side equally well, so none was removed"
         )
     return found.applied(side)
 

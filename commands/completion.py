@@ -57,7 +57,7 @@ class _Completed(click.ParamType):
 
 
 class PassName(_Completed):
-    """A pass with options, or a file of one's own."""
+    """A pass with options, or a file of your own."""
 
     def items(self, incomplete: str) -> list[CompletionItem]:
         """Names of passes; files where a path is begun."""

@@ -93,7 +93,7 @@ def _of_aliases(subject: Subject, change: Change) -> str:
     place = _registered_again(subject, change)
     where = f" at {place}" if place else ""
     again = f"the line{where} that registers `{others[-1]}`"
-    return f"call `{kept}` and delete {again}; leave it where sharing is meant"
+    return f"call `{kept}` and delete {again}; leave it if sharing is intended"
 
 
 def _with_line(subject: Subject, change: Change) -> Change:
@@ -141,12 +141,12 @@ def _fold_aliases(subject: Subject, found: Sequence[Change]) -> list[Change]:
     listed = ", ".join(f"`{name}`" for name in others[:_LISTED]) + (", …" if len(others) > _LISTED else "")
     where = _registered_at(subject, top)
     advice = (
-        "call one of the two and delete the line that registers the other; leave them where sharing is meant"
+        "call one of the two and delete the line that registers the other; leave them if sharing is intended"
     )
     if top in idle:
         advice = (
             f"`{top} = …` in place of `self.{top} = …`" + (f" at {where}" if where else "") + ": a local "
-            "name does not register what nothing calls there; leave it where sharing is meant"
+            "name does not register the unused one; leave it if sharing is intended"
         )
     one = replace(
         folded[0],

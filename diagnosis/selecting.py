@@ -41,9 +41,7 @@ class Wanted:
                 (E001).
         """
         if self.ported_from not in ("", "torch"):
-            raise UsageError(
-                "E001", f"expected `torch` as what the model was ported from, got `{self.ported_from}`"
-            )
+            raise UsageError("E001", f"expected `torch` as the framework of origin, got `{self.ported_from}`")
         every = sorted(known)
         for code in (*self.select, *self.ignore):
             if not code or not any(each.startswith(code) for each in every):

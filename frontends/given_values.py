@@ -56,7 +56,8 @@ def fit_values(
     raise ModelError(
         "E801",
         "expected a file with the model's parameters: " + "; ".join([*lines[:_SHOWN], *more]),
-        hint="regraft convert-checkpoint gives a file of another framework or with other names the model's",
+        hint="regraft convert-checkpoint converts a file of another framework, or with other names, to the "
+        "model's",
     )
 
 

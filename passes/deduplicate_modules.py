@@ -16,7 +16,7 @@ _SHOWN = 8  # modules of one structure that a message names
 
 @dataclass(frozen=True)
 class DeduplicateModules(Pass):
-    """Report, and clean up, what is registered, called or written more than once.
+    """Report and clean up modules and operators that are registered, called or written more than once.
 
     What it does:
         Tells three different things apart. A module *registered twice* keeps the registrations through
@@ -30,7 +30,7 @@ class DeduplicateModules(Pass):
         path and lists the first, and copies of one class hide what really differs.
 
     Leaves alone:
-        Parameters with equal values: that is a coincidence until somebody says otherwise (`tie-weights`).
+        Parameters with equal values: that is regarded as a coincidence by default (`tie-weights`).
         Random operators, Dropout included, also a layer's own. Heads of losses. Equal operators in different
         calls: merging them would take a result out of the module that computes it. Registrations, while no
         calls were recorded.

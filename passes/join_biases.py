@@ -54,7 +54,7 @@ class JoinBiases(Pass):
     """
 
     name: ClassVar[str] = "join-biases"
-    codes: ClassVar[dict[str, str]] = {"JB101": "a bias is added behind its convolution"}
+    codes: ClassVar[dict[str, str]] = {"JB101": "a bias is added after its convolution"}
     needs_dataflow: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> list[Change]:

@@ -38,7 +38,7 @@ def run_passes(
 
     Raises:
         InvalidGraphError: naming the pass after which the graph was not valid, or the passes that may be it.
-        PassError: when a pass cannot do what it was asked.
+        PassError: when a pass cannot fulfil its request.
     """
     validate(graph)
     if graph.provenance is None:

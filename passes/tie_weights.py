@@ -87,9 +87,9 @@ class TieWeights(Pass):
         "TW101": "parameters were tied because the options ask for it",
         "TW102": "parameters are the same memory, and become one",
         "TW103": "parameters are different views of one memory, which stay apart",
-        "TW104": "parameters have equal values: a coincidence until somebody says otherwise",
+        "TW104": "parameters have equal values: regarded as a coincidence by default",
         "TW106": "a parameter is another one transposed, the same memory, and becomes a Transpose of it",
-        "TW105": "what depends on an input has a twin on a new input",
+        "TW105": "nodes that depend on an input have a twin on a new input",
         "TW109": "two branches have one structure and names that differ in a prefix, and train apart",
         "TW107": "the net ends at an internal output",
         "TW108": "branches that share a BatchNormalization update its statistics once each in training",
@@ -333,7 +333,7 @@ def _make_equal_change(graph: Graph, groups: list[list[Parameter]], *, asked: bo
     why = (
         "one part of the net was copied under other names, or it is a coincidence"
         if members
-        else ("a coincidence until somebody says otherwise")
+        else ("regarded as a coincidence by default")
     )
     return [
         Change(

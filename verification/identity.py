@@ -11,7 +11,7 @@ from .compare import RANDOM
 from .report import OutputRow
 from .runners.select_runner import Target
 
-NOTE = "source and target are one model, which proves what its numbers leave open"
+NOTE = "source and target are one model, which proves the parts that numbers leave open"
 
 _FILES = (".json", ".mindir", ".onnx", ".pt2")
 """Suffixes of files that a model is read from; a symbol's parameters lie in another."""

@@ -110,7 +110,7 @@ class ModuleComparison:
         """Compare one call at its boundary, and alone."""
         row = ModuleRow(name, record.class_name)
         if not self._target.calls:
-            row = replace(row, reason="the target does not say where its modules begin and end")
+            row = replace(row, reason="the target does not record where its modules begin and end")
             return _Finding(row, record)
         own, other = (counts[_path(name)] for counts in self._counts)
         if own != other or name not in self._target.calls:

@@ -29,7 +29,7 @@ class VerificationError(MismatchError):
         proof = "that is not proven" if not report.differs else "it does not"
         super().__init__(
             "E701",
-            f"expected the output to compute what the source computes, and {proof}",
+            f"expected the output to compute the same as the source, but {proof}",
             place=name_call(report.first_divergence) or str(path),
             hint="nothing was written; --no-verify writes it all the same",
         )

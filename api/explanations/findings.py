@@ -16,7 +16,7 @@ PAGES: dict[str, Page] = {
         "Call the method `forward`; `regraft fix` does so.",
     ),
     "LK101": Page(
-        "A layer was constructed with a setting that the reference's layer has otherwise.",
+        "A layer's setting differs from the reference's layer.",
         "nn.BatchNorm2d(8, eps=1e-3)  # where the reference has 1e-5",
         "Write the reference's value; `regraft fix MODEL --like REFERENCE` does so.",
     ),
@@ -26,14 +26,17 @@ PAGES: dict[str, Page] = {
         "State it: weight_init=HeUniform(math.sqrt(5)); `regraft fix MODEL --like REFERENCE` does so.",
     ),
     "LK103": Page(
-        "A parameter is trained that the reference freezes, or frozen that the reference trains.",
+        "A parameter is trained although the reference freezes it, or frozen although the reference trains "
+        "it.",
         "self.backbone = Backbone()  # whose parameters have requires_grad=False in the reference",
-        "Set requires_grad in the constructor; `regraft fix MODEL --like REFERENCE` freezes what is to be.",
+        "Set requires_grad in the constructor; `regraft fix MODEL --like REFERENCE` freezes the right "
+        "parameters.",
     ),
     "LK104": Page(
-        "Outputs, or a training step, differ from the reference's, and no setting of a layer says why.",
+        "Outputs or a training step differ from the reference's, and no setting of a layer explains it.",
         "return ops.softmax(x, 1)  # where the reference has the last axis",
-        "Mend what the finding names; `regraft verify REFERENCE MODEL --train` shows where it begins.",
+        "Fix the fault that the finding names; `regraft verify REFERENCE MODEL --train` shows where it "
+        "begins.",
     ),
     "NC101": Page(
         "The net renames its parameters in its first call, so a checkpoint has other names before and after.",
@@ -41,17 +44,18 @@ PAGES: dict[str, Page] = {
         "Name the parameters where they are made, or call `regraft.unique_names(net)` before all else.",
     ),
     "NP101": Page(
-        "A construct computes with NumPy: no graph holds it and no gradient passes it.",
+        "A `construct` computes with NumPy: a graph cannot hold that, and gradients stop there.",
         "return ops.relu(ms.Tensor(np.abs(x.asnumpy())))",
         "Use the function of MindSpore: ops.abs(x).",
     ),
     "PL101": Page(
-        "Layers in a plain list or dict are no children of the Cell or Module: nothing trains or saves them.",
+        "Layers in a plain list or dict are not children of the Cell or Module: training and checkpoints "
+        "skip them.",
         "self.layers = [nn.Dense(4, 4) for _ in range(3)]",
         "self.layers = nn.CellList([…]), or nn.ModuleList in PyTorch; `regraft fix` does so.",
     ),
     "PL102": Page(
-        "Parameters in a plain list or dict are not registered: nothing trains or saves them.",
+        "Parameters in a plain list or dict are not registered: training and checkpoints skip them.",
         "self.scales = [Parameter(Tensor(1.0)) for _ in range(3)]",
         "ParameterTuple, or nn.ParameterList in PyTorch; `regraft fix` does so.",
     ),
@@ -61,23 +65,23 @@ PAGES: dict[str, Page] = {
         'Parameter(Tensor(1.0), name="scale").',
     ),
     "PN102": Page(
-        "A Parameter keeps its name when it is assigned to another layer, and checkpoints go by names: what "
-        "calls it by its new path, as torch does, is not loaded, and no error says so.",
+        "A Parameter keeps its name when it is assigned to another layer, and checkpoints go by names: a "
+        "value stored under the new path, as torch stores it, is not loaded, without an error.",
         "self.layer1.weight = self.layer2.weight  # called layer2.weight, also in layer1",
-        'self.layer1.weight.name = "layer1.weight" behind it, as `regraft fix` writes.',
+        'self.layer1.weight.name = "layer1.weight" after it, as `regraft fix` writes.',
     ),
     "RF101": Page(
-        "The file raises below the model. The model was examined as it was until there.",
+        "The file raises after the model's definition. regraft checked the model as it was at that point.",
         "optimizer = nn.Adam(net.trainable_params())  # which refuses two parameters of one name",
-        "Mend what the other findings say: this one is often their symptom.",
+        "Fix the other findings first: this one is often their symptom.",
     ),
     "SI101": Page(
-        "A SequentialCell runs the cells that it was made with or that were appended, and no others.",
+        "A SequentialCell runs only the cells passed to its constructor or appended later.",
         'body = nn.SequentialCell([conv]); body.insert_child_to_cell("more", relu)',
         "body.append(relu), which also names its parameters; `regraft fix` does so.",
     ),
     "TL101": Page(
-        "A layer is constructed and kept nowhere.",
+        "A layer is constructed but not kept.",
         "def __init__(self): nn.Dense(4, 4)",
         "self.dense = nn.Dense(4, 4), or delete the line.",
     ),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from .page import Page
 
-_SAME = "The call is spelt as in PyTorch and means something else in MindSpore, without a word. "
+_SAME = "The call looks the same as in PyTorch but means something else in MindSpore, without a warning. "
 
 PAGES: dict[str, Page] = {
     "PT101": Page(
-        _SAME + 'MindSpore pads so that the size stays, pad_mode="same"; torch pads nothing.',
+        _SAME + 'MindSpore pads to keep the size, pad_mode="same"; torch does not pad.',
         "nn.Conv2d(3, 8, 3)",
         'nn.Conv2d(3, 8, 3, pad_mode="pad", padding=0).',
     ),
     "PT102": Page(
-        _SAME + "MindSpore's convolutions have no bias unless told to.",
+        _SAME + "MindSpore's convolutions have no bias by default.",
         "nn.Conv2d(3, 8, 3)",
         "nn.Conv2d(3, 8, 3, has_bias=True).",
     ),
@@ -39,25 +39,27 @@ PAGES: dict[str, Page] = {
         "nn.BatchNorm2d(8, momentum=0.9).",
     ),
     "PT108": Page(
-        _SAME + "The first argument is keep_prob, what is kept.", "nn.Dropout(0.1)", "nn.Dropout(p=0.1)."
+        _SAME + "The first argument is keep_prob, the ratio that is kept.",
+        "nn.Dropout(0.1)",
+        "nn.Dropout(p=0.1).",
     ),
     "PT109": Page(
-        _SAME + "The tables are drawn with a deviation of 0.01 and of 1.",
+        _SAME + "The tables start with a standard deviation of 0.01 in MindSpore and of 1 in torch.",
         "nn.Embedding(1000, 64)",
         "nn.Embedding(1000, 64, embedding_table=Normal(1.0)).",
     ),
     "PT110": Page(
-        _SAME + "MindSpore's pools move by 1 unless told to, torch's by their window.",
+        _SAME + "MindSpore's pools have a stride of 1 by default, torch's the size of their window.",
         "nn.MaxPool2d(2)",
         "nn.MaxPool2d(2, stride=2).",
     ),
     "PT111": Page(
-        _SAME + "MindSpore's InstanceNorm has a weight and a bias that are trained.",
+        _SAME + "MindSpore's InstanceNorm has a trained weight and bias.",
         "nn.InstanceNorm2d(8)",
         "nn.InstanceNorm2d(8, affine=False).",
     ),
     "PT112": Page(
-        _SAME + "MindSpore gives the loss of every element, torch the mean.",
+        _SAME + "MindSpore returns the loss of every element, torch the mean.",
         "nn.SmoothL1Loss()",
         'nn.SmoothL1Loss(reduction="mean").',
     ),
@@ -65,17 +67,17 @@ PAGES: dict[str, Page] = {
         _SAME + "MindSpore divides by n, torch by n - 1.", "ops.std(x)", "ops.std(x, ddof=1), or mint.std(x)."
     ),
     "PT114": Page(
-        _SAME + "A default differs, which the finding names.",
+        _SAME + "The finding names the default that differs.",
         "ops.interpolate(x, size=(8, 8))",
         "Write the argument out, as the finding says.",
     ),
     "PT121": Page(
-        _SAME + "A default of a layer or of an initializer differs, which the finding names.",
+        _SAME + "The finding names the default, of a layer or an initializer, that differs.",
         "nn.LRN(2)",
         "Write the argument out, as the finding says.",
     ),
     "PT115": Page(
-        "In MindSpore a computed tensor's requires_grad does nothing; torch ends the gradient there.",
+        "In MindSpore, requires_grad of a computed tensor has no effect; torch ends the gradient there.",
         "y = self.body(x); y.requires_grad = False",
         "y = ops.stop_gradient(self.body(x)).",
     ),
@@ -85,14 +87,16 @@ PAGES: dict[str, Page] = {
         "net.set_train() before the loop.",
     ),
     "PT117": Page(
-        "nn.AdamWeightDecay is not AdamW: it corrects no bias, so its first steps are larger.",
+        "nn.AdamWeightDecay is not AdamW: it does not correct the bias of its moments, so its first steps "
+        "are larger.",
         "nn.AdamWeightDecay(net.trainable_params(), 1e-3)",
-        "mindspore.mint.optim.AdamW, or what `regraft rewrite --recipe` writes.",
+        "mindspore.mint.optim.AdamW, or the optimizer that `regraft rewrite --recipe` writes.",
     ),
     "PT118": Page(
-        "A Cell's own bprop is no part of what is exported or rewritten: the gradient becomes the usual one.",
+        "Exported and rewritten models do not keep a Cell's own bprop: the gradient becomes the derivative "
+        "of the operators.",
         "def bprop(self, x, out, dout): return (dout * 2,)",
-        "Say the same by operators: x * 2 - ops.stop_gradient(x).",
+        "Write the gradient with operators: x * 2 - ops.stop_gradient(x).",
     ),
     "PT119": Page(
         "amp_level O2 or O3 casts every Cell, those with to_float too.",
@@ -100,7 +104,8 @@ PAGES: dict[str, Page] = {
         'amp_level="O1", or auto_mixed_precision with a list of the Cells to leave.',
     ),
     "PT120": Page(
-        "Parameters of a Cell with auto_prefix=False have names without the Cell's own, which soon collide.",
+        "Parameters of a Cell with auto_prefix=False have names without the Cell's own, and such names soon "
+        "collide.",
         "nn.SequentialCell(…, auto_prefix=False)",
         "Leave auto_prefix out.",
     ),

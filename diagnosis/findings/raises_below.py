@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from ...passes import Change
 from ..subject import Subject
 
-CODES = {"RF101": "the model's file raises below the model, which is examined as it was until there"}
+CODES = {
+    "RF101": "the model's file raises after the model's definition; the model is checked as it was at "
+    "that point"
+}
 
 EXPLAINS: dict[str, Callable[[str], bool]] = {
     "RP101": lambda text: "already exists" in text or "same name" in text,
@@ -36,8 +39,8 @@ def find(subject: Subject, found: Sequence[Change]) -> list[Change]:
         message = f"symptom of {cause.code}: the file raises {said}"
     else:
         message = (
-            f"the file raises below `{subject.name}`, which is checked as it was at that point; no finding "
-            f"explains it: {said}"
+            f"the file raises after the definition of `{subject.name}`, which is checked as it was at that "
+            f"point; no finding explains it: {said}"
         )
     return [
         Change(

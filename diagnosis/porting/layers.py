@@ -18,14 +18,14 @@ from ...passes.windows import same_total, split_total
 from ..subject import Subject, assigned_at
 
 CODES = {
-    "PT101": 'a convolution without pad_mode pads "same"; torch\'s pads nothing unless told to',
+    "PT101": 'a convolution without pad_mode pads "same"; torch\'s does not pad by default',
     "PT102": "a convolution without has_bias has no bias; torch's has one",
     "PT103": "nn.GELU() is the tanh approximation; torch's is exact",
     "PT104": "LeakyReLU has slope 0.2; torch's has 0.01",
     "PT105": "LayerNorm adds 1e-7 to the variance; torch's adds 1e-5",
     "PT106": "LayerNorm normalises the last axis only, whatever normalized_shape says",
     "PT107": "BatchNorm's momentum is the share that is kept; torch's is the share that is new",
-    "PT108": "the first argument of nn.Dropout is what it keeps; torch's is what it drops",
+    "PT108": "the first argument of nn.Dropout is the ratio it keeps; torch's is the ratio it drops",
     "PT109": "an Embedding is drawn from Normal(0.01); torch's from Normal(1)",
     "PT110": "a pool without stride moves by 1; torch's by its window",
     "PT111": "InstanceNorm has weights that are trained; torch's has none",

@@ -91,7 +91,8 @@ def _of_file(subject: Subject) -> Iterator[Change]:
         if cast is not None and isinstance(level, ast.Constant) and level.value in ("O2", "O3"):
             yield _change(
                 "PT119",
-                f"{level.value} computes the whole net in float16, also what `to_float` at line "
+                f"{level.value} computes the whole net in float16, including the Cells that `to_float` at "
+                f"line "
                 f"{cast.lineno} sets to another type",
                 subject.place(call.lineno),
                 '"O1" or "auto", or to_float alone',

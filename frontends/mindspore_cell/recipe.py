@@ -216,7 +216,7 @@ def _decay(optimizer: Any, at: int, reference: str) -> float:
             "E704",
             "expected a weight decay that stays the same, got a Cell",
             place=reference,
-            hint="give a number: one that changes from step to step is not compared",
+            hint="give a constant number: regraft does not compare one that changes from step to step",
         )
     return number(number(decay) / number(optimizer.loss_scale))
 

@@ -216,7 +216,7 @@ def _infer_parameters(call: Call, operands: list[Value | None]) -> None:
         if not shape or len(sizes) != len(shape):
             raise ModelError(
                 "E101",
-                f"expected the shape of `{node.declared}`, which `{call.operator}` does not tell",
+                f"expected the shape of `{node.declared}`, which `{call.operator}` does not determine",
                 place=call.place,
                 hint="give the parameters with --params FILE",
             )

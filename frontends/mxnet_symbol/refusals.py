@@ -17,7 +17,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     (
         r"Custom|_Native|_NDArray|_FusedOp|_TensorRT|_CachedOp.*|_CustomFunction|_npi_Custom|_NoGradient",
         "its code is its author's, or of the process that ran it, which the files do not hold",
-        "write what it computes in operators that MXNet has, and save the symbol again",
+        "rewrite it in operators that MXNet has, and save the symbol again",
     ),
     (
         r".*backward.*|_contrib_MultiBoxTarget|_npx_multibox_target|_contrib_edge_id|_contrib_hawkesll|_scatter_set_nd"
@@ -59,7 +59,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     (
         r"_image_.*|_npx__image_.*|_cv.*|_imdecode|_npi_cv.*",
         "it prepares images before the model",
-        "do it in the data pipeline, and end the symbol's input behind it",
+        "do it in the data pipeline, and start the symbol after it",
     ),
     (
         r"_npi_(eig.*|svd|pinv.*|solve|tensorinv|tensorsolve|cholesky|norm|lstsq|qr)|_contrib_i?fft",
@@ -155,7 +155,7 @@ def refusal(operators: Sequence[Missing], forms: RefusedForms) -> UnsupportedErr
     ]
     message = f"no lowering for {' and '.join(parts)}" + (" of operators" if found else "")
     count = f"{forms.behind} operator{'s' if forms.behind > 1 else ''}"
-    behind = f"; {count} behind these could not be looked at" if forms.behind else ""
+    behind = f"; {count} after these could not be checked" if forms.behind else ""
     return UnsupportedError(
         "E201" if operators else "E203", message, missing=[*operators, *found], hint=HINT + behind
     )

@@ -159,7 +159,7 @@ class TestReading:
         [
             (["a", "b"], {"a.weight": "one.safetensors", "b.weight": "two.safetensors"}, "b.weight` in `two"),
             (["a"], {"a.weight": "one.safetensors", "b.weight": "two.safetensors"}, "`two.safetensors`"),
-            (["ab", "b"], None, "`one.safetensors` what the index says, got `b.weight`"),
+            (["ab", "b"], None, "`one.safetensors` to match the index, got `b.weight`"),
             (["ac", "b"], {"a.weight": "one.safetensors", "b.weight": "two.safetensors"}, "does not have"),
             (["a"], {"a.weight": "..\\one.safetensors"}, "beside the index"),
             (["a"], {"a.weight": NAME_MAP}, "beside the index"),

@@ -422,7 +422,7 @@ def test_refused_forms_are_listed_beside_missing_operators(tmp_path: Path) -> No
         "E201",
         "no lowering for 1 MXNet operator and 2 forms of operators",
     )
-    assert error.hint.endswith("; 2 operators behind these could not be looked at")
+    assert error.hint.endswith("; 2 operators after these could not be checked")
     error = refused(take, reverse)
     assert (error.code, error.message) == ("E203", "no lowering for 2 forms of operators")
     error = refused(take)

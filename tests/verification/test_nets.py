@@ -299,7 +299,7 @@ def test_malformed_map_is_one_clear_error(text: str, message: str, tmp_path: Pat
 
 
 def test_name_of_a_map_that_no_side_has_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"`firts` is no module .* near: `first`"):
+    with pytest.raises(ModelError, match=r"`firts` is neither a module .* near: `first`"):
         paired(Summed("a", "b"), Summed("first", "second"), PairMap({"a": "firts"}))
 
 

@@ -162,7 +162,7 @@ def test_map_from_the_command_line(tmp_path: Path) -> None:
     call = ["verify", f"{SOURCE}:small", f"{TARGET}:small", "--input", "2x3x32x32"]
     result = CliRunner().invoke(main, [*call, "--map", str(tmp_path / "map.json")])
     assert result.exit_code == 2
-    assert "`conv_block1.nrom` is no module" in result.output
+    assert "`conv_block1.nrom` is neither a module" in result.output
     assert "near: `conv_block1.norm`" in result.output
 
 

@@ -83,7 +83,7 @@ def _ms_decay(wanted: Setting, got: Setting, target: Recipe, names: Sequence[str
         skipped = bool(names) and all(any(w in n.lower() for w in _MS_BATCH) for n in names)
         if skipped and target.optimizer.startswith("nn."):
             return (
-                "without groups MindSpore leaves out what has `gamma` or `beta` in its name",
+                "without groups MindSpore leaves out parameters with `gamma` or `beta` in their names",
                 f"`{target.optimizer}([{{'params': net.trainable_params()}}], …, weight_decay={wanted:g})`",
             )
         return "", f"weight_decay={wanted:g} in `{target.optimizer}`" + (" for these" if names else "")

@@ -135,5 +135,5 @@ def _refuse_lost_dropouts(graph: Graph, source: Step) -> None:
             "E702",
             f"expected {source.dropped} calls of dropout functions in the graph, as in training, got {kept}: "
             "the target does not drop there",
-            hint="give them training=self.training, which nothing else may read; or use nn.Dropout",
+            hint="give them training=self.training, which no other code may read; or use nn.Dropout",
         )

@@ -67,7 +67,8 @@ class PairMap:
         near = near_names(name, known)
         return ModelError(
             "E703",
-            f"`{name}` is no module with parameters and no parameter of the {('source', 'target')[side]}"
+            f"`{name}` is neither a module with parameters nor a parameter of the "
+            f"{('source', 'target')[side]}"
             + (f"; near: {', '.join(f'`{n}`' for n in near)}" if near else ""),
             place=self.place,
         )

@@ -206,7 +206,7 @@ def _vectors(
         for role, other in vector.absent.items():
             zeros[f"{head}{role}"] = TensorData.of(np.zeros(shapes[other], numpy_dtype(data.dtype)))
         if vector.absent:
-            notes.append(f"`{name}` has one bias where the net has two: the other is zeros")
+            notes.append(f"`{name}` has one bias where the net has two: regraft fills the other with zeros")
     return joins, zeros
 
 

@@ -51,12 +51,12 @@ class CountTurns(Pass):
         ... }''')
         >>> for change in CountTurns().run(graph):
         ...     print(change)
-        MS132 carries the number of its turn - at `Loop`
+        MS132 carries its iteration number - at `Loop`
     """
 
     name: ClassVar[str] = "count-turns"
     codes: ClassVar[dict[str, str]] = {
-        "MS132": "a Loop carries the number of its turn, and what its turns give"
+        "MS132": "a Loop carries its iteration number and the results of its iterations"
     }
 
     def run(self, graph: Graph) -> list[Change]:
@@ -65,7 +65,7 @@ class CountTurns(Pass):
         for part, node in list(walk_operators(graph)):
             if node.qualified_name == "Loop" and _carry(part, node):
                 place = "`Loop`" + (f" ({node.location})" if node.location else "")
-                changes.append(Change("MS132", "carries the number of its turn", place))
+                changes.append(Change("MS132", "carries its iteration number", place))
         return changes
 
 

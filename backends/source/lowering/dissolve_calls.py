@@ -13,7 +13,7 @@ from ..regions import add_region, is_region
 
 @dataclass(frozen=True)
 class DissolveCalls(Pass):
-    """Write into the caller what cannot be one step of it.
+    """Inline a call that cannot be one step of its caller.
 
     What it does:
         Finds calls out of which data goes and comes back in, and calls of one module that take, do or return
@@ -46,7 +46,7 @@ class DissolveCalls(Pass):
     """
 
     name: ClassVar[str] = "dissolve-calls"
-    codes: ClassVar[dict[str, str]] = {"MS121": "a call that is no step of its caller is written into it"}
+    codes: ClassVar[dict[str, str]] = {"MS121": "a call that cannot be one step of its caller is inlined"}
 
     def run(self, graph: Graph) -> list[Change]:
         """Dissolve; see the class."""

@@ -48,7 +48,9 @@ class EncloseInRootCall(Pass):
     """
 
     name: ClassVar[str] = "enclose-in-root-call"
-    codes: ClassVar[dict[str, str]] = {"MS102": "what no module ran is in the root's `construct`"}
+    codes: ClassVar[dict[str, str]] = {
+        "MS102": "operators outside every module are in the root's `construct`"
+    }
 
     def run(self, graph: Graph) -> list[Change]:
         """Enclose; see the class."""

@@ -43,11 +43,13 @@ class SeparateArguments(Pass):
         ... }''')
         >>> for change in SeparateArguments().run(graph):
         ...     print(change)
-        MS133 an argument that some calls give the value of another stays one of its own - at cell
+        MS133 an argument stays separate although some calls give it the value of another - at cell
     """
 
     name: ClassVar[str] = "separate-arguments"
-    codes: ClassVar[dict[str, str]] = {"MS133": "arguments that some calls give one value stay distinct"}
+    codes: ClassVar[dict[str, str]] = {
+        "MS133": "arguments stay distinct although some calls give them one value"
+    }
 
     def run(self, graph: Graph) -> list[Change]:
         """Separate; see the class."""
@@ -55,7 +57,7 @@ class SeparateArguments(Pass):
         while found := _find_outermost(contraction := Contraction(graph)):
             for module, numbers in found.items():
                 _separate(contraction, module, numbers)
-                text = "an argument that some calls give the value of another stays one of its own"
+                text = "an argument stays separate although some calls give it the value of another"
                 changes.append(Change("MS133", text, graph.modules.path(module)))
         return changes
 

@@ -43,7 +43,7 @@ class UnwrapRecurrent(Pass):
     """
 
     name: ClassVar[str] = "unwrap-recurrent"
-    codes: ClassVar[dict[str, str]] = {"MS115": "what surrounds a recurrent layer is its caller's"}
+    codes: ClassVar[dict[str, str]] = {"MS115": "operators around a recurrent layer move to its caller"}
 
     def run(self, graph: Graph) -> list[Change]:
         """Move; see the class."""

@@ -102,7 +102,7 @@ class LoopBuilder:
         ):
             raise UnsupportedError(
                 "E203",
-                f"expected a loop to keep type and rank of what it carries, got {type_} and {new}",
+                f"expected a loop to keep the type and rank of the values it carries, got {type_} and {new}",
                 place=self._place,
                 hint="cast it before the loop",
             )

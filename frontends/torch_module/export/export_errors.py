@@ -77,7 +77,7 @@ def export_error(module: Module, error: Exception) -> ModelError:
             f"torch.export cannot follow quantised layers, and {len(quantised)} of the model are: "
             f"{', '.join(quantised[:3])}{', …' if len(quantised) > 3 else ''}",
             place=type(module).__name__,
-            hint="give the float model, and quantise what is written with the tools of its target",
+            hint="give the float model, and quantise the output with the target's own tools",
         )
     if found := re.search(r"Found <class '([^']+)'> in output", str(error)):
         return ModelError(
@@ -195,7 +195,7 @@ def _of_scripted(module: Module, scripted: Sequence[str]) -> ModelError:
         f"torch.export cannot follow TorchScript, and {len(scripted)} of the modules are scripted or "
         f"traced: {', '.join(scripted[:3])}{', …' if len(scripted) > 3 else ''}",
         place=type(module).__name__,
-        hint="give the model as it was before torch.jit.script or torch.jit.trace, with the weights that "
+        hint="give the model from before torch.jit.script or torch.jit.trace, with the weights that "
         "its state_dict() holds",
     )
 

@@ -39,5 +39,5 @@ def require_plain(root: Module) -> None:
                 "operators in its own way",
                 place=f"{path}.{name}" if path else name,
                 hint=f"give the model with plain ones (`tensor.{whole}()` where the class has that), and "
-                "quantise or distribute what is written with the tools of its target",
+                f"quantise or distribute the output with the target's own tools",
             )
