@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...ir import Value
+from ...ir.composites.terms import Term, sqrt
 from ..arguments import is_list
+from ..complex_numbers import Complex, parts
 from ..lowering_table import LoweringTable
 from .call import Call
 
@@ -24,12 +25,10 @@ MOVING = {
 """Primitives that do to a complex tensor what they do to each of its parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Complex):
     """A complex tensor as the values of its real and its imaginary part."""
 
-    real: Value
-    imag: Value
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return "complex numbers, of which ops.real and ops.imag are two tensors"
@@ -41,23 +40,16 @@ def lower(call: Call, table: LoweringTable[Call]) -> Any:
     Raises:
         UnsupportedError: where there is no rule.
     """
-    if call.operator in _READING:
-        return table.lower(call)
-    if not call.holds(Pair):
-        return _of_reals(call, table)
+    if call.operator == "Cast" and call.int(1) in _COMPLEX_TYPES and not call.holds(Complex):
+        return _values(call, parts(_term(call, call.operand(0, call.real_dtype))))
+    if call.operator in _READING or not call.holds(Complex):
+        return _values(call, table.lower(call))
     if call.operator in MOVING:
         return _paired(*(table.lower(call.with_parts(lambda p, n=name: _part(p, n))) for name in _NAMES))
     rule = _RULES.get(call.operator)
     if rule is None:
         raise call.unsupported("expected real numbers, got complex ones")
-    return rule(call)
-
-
-def _of_reals(call: Call, table: LoweringTable[Call]) -> Any:
-    if call.operator == "Cast" and call.int(1) in _COMPLEX_TYPES:
-        x = call.operand(0, call.real_dtype)
-        return Pair(x, call.op("Sub", x, x))
-    return table.lower(call)
+    return _values(call, rule(call))
 
 
 _NAMES = ("real", "imag")
@@ -74,7 +66,7 @@ _READING = {
 def _part(found: Any, name: str) -> Any:
     if is_list(found):
         return tuple(_part(item, name) for item in found)
-    return getattr(found, name) if isinstance(found, Pair) else found
+    return getattr(found, name) if isinstance(found, Complex) else found
 
 
 def _paired(real: Any, imag: Any) -> Any:
@@ -84,79 +76,54 @@ def _paired(real: Any, imag: Any) -> Any:
     return Pair(real, imag)
 
 
-def parts(call: Call, key: int) -> tuple[Value, Value | None]:
-    """Both parts of an operand, in the element type of the result's; of a real one the second is None."""
+def _values(call: Call, found: Any) -> Any:
+    """Return a complex result as the values of its parts, each of the shape that both spread to."""
+    if not isinstance(found, Complex):
+        return found.value if isinstance(found, Term) else found
+    real, imag = found.real, found.imag
+    if not isinstance(real, Term):
+        return Pair(real, imag)
+    imag = real.beside(imag)
+    if call.type_of(imag.value) != call.type_of(real.value):
+        imag = Term(
+            call.b, call.op("Expand", imag.value, real.op("Shape").value, types=[call.type_of(real.value)])
+        )
+    return Pair(real.value, imag.value)
+
+
+def _term(call: Call, value: Value) -> Term:
+    return Term(call.b, value)
+
+
+def operand(call: Call, key: int) -> Complex:
+    """Return an operand in the element type of the result's parts; the imaginary part of a real one is 0."""
     found, dtype = call.arg(key), call.real_dtype
-    if isinstance(found, Pair):
-        return call.cast(found.real, dtype), call.cast(found.imag, dtype)
     if isinstance(found, np.ndarray) and found.dtype.kind == "c":
-        return call.constant(found.real, dtype), call.constant(found.imag, dtype)
-    return call.operand(key, dtype), None
+        found = Complex(call.constant(found.real, dtype), call.constant(found.imag, dtype))
+    if not isinstance(found, Complex):
+        return parts(_term(call, call.operand(key, dtype)))
+    return Complex(*(_term(call, call.cast(v, dtype)) for v in (found.real, found.imag)))
 
 
-def _sum(call: Call) -> Pair:
+def _sum(call: Call) -> Complex:
     """Sums and differences; the second may be scaled."""
-    op = "Sub" if "Sub" in call.operator else "Add"
-    (a, b), (c, d) = parts(call, 0), parts(call, 1)
-    scale = call.float(2, 1)
-    if scale != 1:
-        c, d = (v and call.op("Mul", v, call.scalar_like(scale, v)) for v in (c, d))
-    assert c is not None
-    real = call.op(op, a, c)
-    if b is None or d is None:
-        one = d if b is None else b
-        assert one is not None
-        shaped = call.op("Mul", real, call.scalar_like(0, real))  # the other may be larger
-        return Pair(real, call.op("Add", shaped, call.op("Neg", one) if b is None and op == "Sub" else one))
-    return Pair(real, call.op(op, b, d))
+    x, y, scale = operand(call, 0), operand(call, 1), call.float(2, 1)
+    y = y if scale == 1 else y * scale
+    return x - y if "Sub" in call.operator else x + y
 
 
-def _product(call: Call) -> Pair:
-    (a, b), (c, d) = parts(call, 0), parts(call, 1)
-    if b is None:
-        (a, b), (c, d) = (c, d), (a, b)
-    assert b is not None
-    return multiply(call, Pair(a, b), Pair(c, d) if d is not None else c)
-
-
-def multiply(call: Call, x: Pair, y: Pair | Value) -> Pair:
-    """Build the product with another complex tensor, or a real one."""
-    if isinstance(y, Value):
-        return Pair(call.op("Mul", x.real, y), call.op("Mul", x.imag, y))
-    real = call.op("Sub", call.op("Mul", x.real, y.real), call.op("Mul", x.imag, y.imag))
-    imag = call.op("Add", call.op("Mul", x.real, y.imag), call.op("Mul", x.imag, y.real))
-    return Pair(real, imag)
-
-
-def _quotient(call: Call) -> Pair:
-    (a, b), (c, d) = parts(call, 0), parts(call, 1)
-    if d is None:
-        assert b is not None
-        return Pair(call.op("Div", a, c), call.op("Div", b, c))
-    x = Pair(a, call.op("Sub", a, a) if b is None else b)
-    over = call.op("Add", call.op("Mul", c, c), call.op("Mul", d, d))
-    found = multiply(call, x, Pair(c, call.op("Neg", d)))
-    return Pair(call.op("Div", found.real, over), call.op("Div", found.imag, over))
-
-
-def _square(call: Call) -> Pair:
-    x = call.arg(0)
-    return multiply(call, x, x)
-
-
-def _size(call: Call) -> Pair | Value:
+def _size(call: Call) -> Complex | Term:
     """The absolute value, which `Abs` gives as a complex number."""
-    x = call.arg(0)
-    squares = (call.op("Mul", v, v) for v in (x.real, x.imag))
-    size = call.op("Sqrt", call.op("Add", *squares))
-    return size if call.operator == "ComplexAbs" else Pair(size, call.op("Sub", x.imag, x.imag))
+    x = operand(call, 0)
+    size = sqrt(x.real * x.real + x.imag * x.imag)
+    return size if call.operator == "ComplexAbs" else parts(size)
 
 
 _RULES: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(("Add", "AddExt", "AddScalar", "Sub", "SubExt", "SubScalar"), _sum),
-    **dict.fromkeys(("Mul", "Muls"), _product),
-    **dict.fromkeys(("Div", "Divs", "RealDiv"), _quotient),
-    "Square": _square,
+    **dict.fromkeys(("Mul", "Muls"), lambda call: operand(call, 0) * operand(call, 1)),
+    **dict.fromkeys(("Div", "Divs", "RealDiv"), lambda call: operand(call, 0) / operand(call, 1)),
+    "Square": lambda call: operand(call, 0) * operand(call, 0),
     "Abs": _size,
     "ComplexAbs": _size,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, Input, Parameter, UnsupportedError, Value
-from .complex_numbers import Pair
+from ..complex_numbers import Complex
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -65,7 +65,9 @@ class Aliases:
         if storage is None:
             return
         written = self._environment[node]
-        if not isinstance(written, (Value, Pair)) or (isinstance(written, Pair) and self._is_state(storage)):
+        if not isinstance(written, (Value, Complex)) or (
+            isinstance(written, Complex) and self._is_state(storage)
+        ):
             raise WriteError(
                 "E203",
                 f"`{node.target}` has several results and also writes into `{target.name}` besides",
@@ -73,7 +75,7 @@ class Aliases:
                 hint="call the variant that returns its result in place of writing it",
             )
         fresh = {node: written, **self._chain(target, written)}
-        seen: dict[Hashable, Value | Pair] = {}
+        seen: dict[Hashable, Value | Complex] = {}
         for member, value in fresh.items():
             seen.setdefault(self._view(member), value)
         for other in self._needed(storage):  # in program order, so that a view of a view comes after it
@@ -119,9 +121,9 @@ class Aliases:
         values = (self._environment[n] for n in self._sets[storage] if n.op == "placeholder")
         return any(isinstance(v, Value) and isinstance(self._graph.producer(v), Parameter) for v in values)
 
-    def _chain(self, target: Node, new: Value | Pair) -> dict[Node, Value | Pair]:
+    def _chain(self, target: Node, new: Value | Complex) -> dict[Node, Value | Complex]:
         """The target, what it views, and so on up to the memory's first name, with their new values."""
-        chain: dict[Node, Value | Pair] = {target: new}
+        chain: dict[Node, Value | Complex] = {target: new}
         while True:
             written = written_argument(target)
             source = written or view_source(target)
@@ -142,7 +144,7 @@ class Aliases:
         value = self._environment[node]
         return isinstance(value, Value) and isinstance(self._graph.producer(value), Parameter)
 
-    def _note_state(self, other: Node, new: Value | Pair) -> None:
+    def _note_state(self, other: Node, new: Value | Complex) -> None:
         """Record the overwriting of a buffer or of an input."""
         old = self._environment[other]
         if other.op != "placeholder" or not isinstance(old, Value):

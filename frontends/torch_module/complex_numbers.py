@@ -6,21 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Builder, Constant, Parameter, TensorData, UnsupportedError, Value
+from ..complex_numbers import Complex
 from .decompositions import fake_mode, is_fed, trace_first
 
 if TYPE_CHECKING:
     import torch
     from torch.fx import GraphModule, Node
-
-    from .expansions import Complex
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A complex tensor as the values of its real and its imaginary part."""
-
-    real: Value
-    imag: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,7 @@ class InParts:
 
         waiting = iter(values)
         shape, kinds = self.spec
-        leaves = [Pair(next(waiting), next(waiting)) if kind else next(waiting) for kind in kinds]
+        leaves = [Complex(next(waiting), next(waiting)) if kind else next(waiting) for kind in kinds]
         return pytree.tree_unflatten(leaves, shape)
 
 
@@ -57,7 +48,7 @@ def in_parts(node: Node) -> InParts | None:
     import torch.utils._pytree as pytree
     from torch.fx import Node
 
-    from .expansions import Complex, complex_expansion
+    from .expansions import complex_expansion
 
     function, mode = complex_expansion(node.target), fake_mode(node)
     if function is None or mode is None:
@@ -124,13 +115,13 @@ def _whole(x: Complex, fake: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(parts)
 
 
-def part_of(b: Builder, value: Value | Pair, part: str, place: str) -> Value:
+def part_of(b: Builder, value: Value | Complex, part: str, place: str) -> Value:
     """One part of a complex value; that of a constant or buffer is another constant.
 
     Raises:
         UnsupportedError: for a complex input, and for a complex parameter that is trained.
     """
-    if isinstance(value, Pair):
+    if isinstance(value, Complex):
         return value.real if part == "real" else value.imag
     producer = b.graph.producer(value)
     if isinstance(producer, Constant) or (isinstance(producer, Parameter) and not producer.trainable):
@@ -145,7 +136,7 @@ def part_of(b: Builder, value: Value | Pair, part: str, place: str) -> Value:
     )
 
 
-def on_a_last_axis(b: Builder, pair: Pair) -> Value:
+def on_a_last_axis(b: Builder, pair: Complex) -> Value:
     """Both parts as one value, as `torch.view_as_real` lays them out."""
     both = [b.op("Unsqueeze", v, b.constant([-1])) for v in (pair.real, pair.imag)]
     return b.op("Concat", *both, axis=-1)

@@ -193,7 +193,7 @@ class Lowerer:
         return call.finish(result)
 
     def _lower_in_parts(self, node: Node) -> Result:
-        """A call on complex tensors, of each of which the environment has a `Pair`."""
+        """A call on complex tensors, of each of which the environment has a `Complex`."""
         found, place = self.coverage.in_parts[node], self.places.of(node)
         made_by_hand = [isinstance(self.environment[n], Value) and p for n, p in found.operands]
         if self.partial and any(made_by_hand):  # of a stub

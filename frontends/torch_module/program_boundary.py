@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...ir import TensorData, Value
-from .complex_numbers import Pair, on_a_last_axis
+from ..complex_numbers import Complex
+from .complex_numbers import on_a_last_axis
 from .context import Context, Result
 from .environment import Environment
 from .export.cached_tensors import registered_constants
@@ -53,7 +54,7 @@ class ProgramBoundary:
             added = context.graph.add_input(name, context.symbols.type(node.meta["val"]))
             context.inputs[name] = added
             found = self._in_parts(added, node)
-            if isinstance(found, Pair):
+            if isinstance(found, Complex):
                 context.notes.append(
                     f"the input `{name}` holds the real and imaginary parts on its last axis"
                 )
@@ -67,7 +68,7 @@ class ProgramBoundary:
         complex_in_torch = node.meta["val"].dtype.is_complex
         if not complex_in_torch or b.graph.known_type(value).dtype.startswith("complex"):
             return value
-        return Pair(*(b.op("Gather", value, b.constant(part), axis=-1) for part in (0, 1)))
+        return Complex(*(b.op("Gather", value, b.constant(part), axis=-1) for part in (0, 1)))
 
     def add_outputs(self, root: int | None) -> None:
         """Add outputs and updates, in the call of the root module."""
@@ -96,7 +97,7 @@ class ProgramBoundary:
         if isinstance(result, str):
             context.notes.append(f"the output `{name}` is the text `{result}`: left out")
             return None
-        if isinstance(result, Pair):
+        if isinstance(result, Complex):
             context.notes.append(f"the output `{name}` holds the real and imaginary parts on its last axis")
             return on_a_last_axis(context.b, result)
         if isinstance(result, Value):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
+from ....ir.composites.terms import Term, cos, sin
 from ... import formulas
+from ...complex_numbers import Complex
 from ...lowering_table import LoweringTable
 from ..call import Call
-from ..complex_numbers import Pair, multiply, parts
+from ..complex_numbers import operand
 
 TABLE = LoweringTable[Call]("MindSpore")
 _NORMS = {None: "backward", 0: "backward", 1: "forward", 2: "ortho"}
@@ -30,7 +32,7 @@ def _plan(call: Call) -> tuple[list[int], list[int | None], str]:
 def _any(call: Call) -> Value:
     """The operand, or one of its parts."""
     found = call.arg(0)
-    return found.real if isinstance(found, Pair) else call.value(0)
+    return found.real if isinstance(found, Complex) else call.value(0)
 
 
 def _fitted(call: Call, x: Value, axis: int, length: int | None) -> Value:
@@ -38,52 +40,32 @@ def _fitted(call: Call, x: Value, axis: int, length: int | None) -> Value:
     return formulas.resize_axis(call, x, axis, size, size if length is None else length)
 
 
-def _transform(call: Call, x: Pair | Value, axis: int, norm: str, length: int | None, inverse: bool) -> Pair:
-    """Transform along one axis."""
-    values = [x] if isinstance(x, Value) else [x.real, x.imag]
-    found = [_fitted(call, value, axis, length) for value in values]
-    return Pair(*call.ops("regraft.Fourier", *found, outputs=2, axis=axis, norm=norm, inverse=inverse))
+def _transform(
+    call: Call, x: Complex, axis: int, norm: str, length: int | None, *, inverse: bool, half: bool = False
+) -> Complex:
+    """Build the transform along one axis; with `half`, the frequencies up to the middle."""
+    found = [_fitted(call, v, axis, length) for v in (x.real, x.imag) if v is not None]
+    said = {"axis": axis, "norm": norm, "inverse": inverse, "half": half}
+    return Complex(*call.ops("regraft.Fourier", *found, outputs=2, **said))
 
 
-def _half(call: Call, x: Value, axis: int, norm: str, length: int | None, inverse: bool) -> Pair:
-    """The frequencies of real numbers up to the middle."""
-    x = _fitted(call, x, axis, length)
-    said = {"axis": axis, "norm": norm, "inverse": inverse, "half": 1}
-    return Pair(*call.ops("regraft.Fourier", x, outputs=2, **said))
+def _operand(call: Call) -> Complex:
+    """Return the values of both parts; None for the imaginary one of real numbers."""
+    x = operand(call, 0)
+    return Complex(x.real.value, x.imag.value if isinstance(x.imag, Term) else None)
 
 
-def _real(call: Call, x: Pair, axis: int, norm: str, length: int | None, inverse: bool) -> Value:
-    """The real numbers of which the frequencies up to the middle are given."""
-    (held,) = call.static_shape(x.real, [axis])
-    n = 2 * (held - 1) if length is None else length
-    real, imag = (_fitted(call, value, axis, n // 2 + 1) for value in (x.real, x.imag))
-    return call.op("regraft.RealFourier", real, imag, axis=axis, norm=norm, inverse=inverse, n=n)
-
-
-def _operand(call: Call) -> Pair | Value:
-    real, imag = parts(call, 0)
-    return real if imag is None else Pair(real, imag)
-
-
-@TABLE.op("FFT", "IFFT", "FFT2", "IFFT2", "FFTN", "IFFTN")
-def transform(call: Call) -> Pair:
-    """Along one axis after another."""
+@TABLE.op(
+    "FFT", "IFFT", "FFT2", "IFFT2", "FFTN", "IFFTN", "RFFT", "RFFT2", "RFFTN", "IHFFT", "IHFFT2", "IHFFTN"
+)
+def transform(call: Call) -> Complex:
+    """Along the last axis, half of it for real numbers, then all along the others."""
     axes, sizes, norm = _plan(call)
-    x: Pair | Value = _operand(call)
-    for axis, size in zip(axes, sizes, strict=True):
-        x = _transform(call, x, axis, norm, size, call.operator.startswith("I"))
-    assert isinstance(x, Pair)
-    return x
-
-
-@TABLE.op("RFFT", "RFFT2", "RFFTN", "IHFFT", "IHFFT2", "IHFFTN")
-def transform_of_reals(call: Call) -> Pair:
-    """Half of it along the last axis, then all along the others."""
-    axes, sizes, norm = _plan(call)
-    inverse = call.operator.startswith("I")
-    x = _half(call, call.operand(0, call.real_dtype), axes[-1], norm, sizes[-1], inverse)
-    for axis, size in zip(axes[:-1], sizes[:-1], strict=True):
-        x = _transform(call, x, axis, norm, size, inverse)
+    x, inverse = _operand(call), call.operator.startswith("I")
+    half = call.operator.startswith(("R", "IH"))
+    for axis, size in reversed(list(zip(axes, sizes, strict=True))):
+        x = _transform(call, x, axis, norm, size, inverse=inverse, half=half)
+        half = False
     return x
 
 
@@ -91,13 +73,14 @@ def transform_of_reals(call: Call) -> Pair:
 def transform_to_reals(call: Call) -> Value:
     """All along the other axes, then from half of it along the last."""
     axes, sizes, norm = _plan(call)
-    inverse = call.operator.startswith("I")
-    x = _operand(call)
+    x, inverse = _operand(call), call.operator.startswith("I")
     for axis, size in zip(axes[:-1], sizes[:-1], strict=True):
-        x = _transform(call, x, axis, norm, size, inverse)
-    if isinstance(x, Value):
-        x = Pair(x, call.op("Mul", x, call.scalar_like(0, x)))
-    return _real(call, x, axes[-1], norm, sizes[-1], inverse)
+        x = _transform(call, x, axis, norm, size, inverse=inverse)
+    imag = _zeros(call, x.real) if x.imag is None else x.imag
+    (held,) = call.static_shape(x.real, axes[-1:])
+    n = 2 * (held - 1) if sizes[-1] is None else sizes[-1]
+    parts = (_fitted(call, value, axes[-1], n // 2 + 1) for value in (x.real, imag))
+    return call.op("regraft.RealFourier", *parts, axis=axes[-1], norm=norm, inverse=inverse, n=n)
 
 
 @TABLE.op("FFTShift", "IFFTShift")
@@ -123,43 +106,42 @@ def frequencies(call: Call) -> Value:
 @TABLE.op("Real")
 def real_part(call: Call) -> Value:
     found = call.arg(0)
-    return found.real if isinstance(found, Pair) else call.value(0)
+    return found.real if isinstance(found, Complex) else call.value(0)
 
 
 @TABLE.op("Imag")
 def imaginary_part(call: Call) -> Value:
     """Zeros of a real number."""
     found = call.arg(0)
-    return found.imag if isinstance(found, Pair) else _zeros(call, call.value(0))
+    return found.imag if isinstance(found, Complex) else _zeros(call, call.value(0))
 
 
 @TABLE.op("Conj")
-def conjugate(call: Call) -> Pair | Value:
+def conjugate(call: Call) -> Complex | Value:
     found = call.arg(0)
-    return Pair(found.real, call.op("Neg", found.imag)) if isinstance(found, Pair) else call.value(0)
+    return Complex(found.real, call.op("Neg", found.imag)) if isinstance(found, Complex) else call.value(0)
 
 
 @TABLE.op("Angle")
 def angle(call: Call) -> Value:
     """Of complex numbers, for which alone there is a kernel."""
     found = call.arg(0)
-    if not isinstance(found, Pair):
+    if not isinstance(found, Complex):
         raise call.unsupported("expected complex numbers")
     return formulas.angle_of(call, found.imag, found.real)
 
 
 @TABLE.op("Complex")
-def complex_number(call: Call) -> Pair:
-    return Pair(call.operand(0, call.real_dtype), call.operand(1, call.real_dtype))
+def complex_number(call: Call) -> Complex:
+    return Complex(call.operand(0, call.real_dtype), call.operand(1, call.real_dtype))
 
 
 @TABLE.op("Polar")
-def polar(call: Call) -> Pair:
+def polar(call: Call) -> Complex:
     """Of absolute values and angles."""
-    angle = call.operand(1, call.real_dtype)
-    turned = Pair(call.op("Cos", angle), call.op("Sin", angle))
-    return multiply(call, turned, call.operand(0, call.real_dtype))
+    length, angle = (Term(call.b, call.operand(key, call.real_dtype)) for key in (0, 1))
+    return Complex(cos(angle), sin(angle)) * length
 
 
 def _zeros(call: Call, x: Value) -> Value:
-    return call.op("Expand", call.scalar_like(0, x), call.op("Shape", x))
+    return call.op("Expand", call.scalar_like(0, x), call.op("Shape", x), types=[call.type_of(x)])

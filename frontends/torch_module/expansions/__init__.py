@@ -19,7 +19,6 @@ from . import (
     select,
     strided,
 )
-from .complex_numbers import Complex
 from .complex_numbers import expansion as complex_expansion
 from .table import Inexpressible
 
@@ -34,4 +33,4 @@ assert fourier.table is complex_functions.table is complex_numbers.table  # whic
 IN_PARTS = frozenset(complex_numbers.table.rows)
 """Operators that are written on the parts of complex tensors, beside those that treat both parts alike."""
 
-__all__ = ["EXPANSIONS", "IN_PARTS", "Complex", "Inexpressible", "complex_expansion"]
+__all__ = ["EXPANSIONS", "IN_PARTS", "Inexpressible", "complex_expansion"]

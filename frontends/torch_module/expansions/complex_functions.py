@@ -4,111 +4,74 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .complex_numbers import (
-    Argument,
-    Complex,
-    abs_,
-    add,
-    div,
-    exp,
-    multilinear,
-    parts,
-    reciprocal,
-    table,
-    times,
-)
+from ...complex_numbers import Complex, parts
+from .complex_numbers import Argument, is_null, multilinear, polar, scaled, table
 from .table import Inexpressible
 
 
-def _is_null(x: Complex) -> Tensor:
-    return (x.real == 0) & (x.imag == 0)
+def _abs(x: Complex) -> Tensor:
+    """Return lengths, free of overflow where the parts are large."""
+    a, b = torch.abs(x.real), torch.abs(x.imag)
+    large = torch.maximum(a, b)
+    scale = torch.where(large > 0, large, torch.ones_like(large))
+    return scale * torch.sqrt((x.real / scale) ** 2 + (x.imag / scale) ** 2)
 
 
-@table.of("aten.log.default")
-def log(x: Complex) -> Complex:
-    """Logarithm of the length, and the angle; near a length of 1 by what is missing to it."""
+def _angle(x: Complex) -> Tensor:
+    return torch.atan2(x.imag, x.real)
+
+
+def _exp(x: Complex) -> Complex:
+    return polar(torch.exp(x.real), x.imag)
+
+
+def _log(x: Complex) -> Complex:
+    """Return the logarithm of the length, and the angle; near a length of 1 by what is missing to it."""
     a, b = torch.abs(x.real), torch.abs(x.imag)
     large, small = torch.maximum(a, b), torch.minimum(a, b)
     near = (large > 0.5) & (large < 2)
     over = torch.where(near, (large - 1) * (large + 1) + small * small, torch.zeros_like(large))
-    return Complex(torch.where(near, torch.log1p(over) / 2, torch.log(abs_(x))), torch.atan2(x.imag, x.real))
+    return Complex(torch.where(near, torch.log1p(over) / 2, torch.log(_abs(x))), _angle(x))
 
 
-@table.of("aten.log2.default")
-def log2(x: Complex) -> Complex:
-    """The same to the base 2."""
-    found = log(x)
-    return Complex(found.real / math.log(2), found.imag / math.log(2))
-
-
-@table.of("aten.log10.default")
-def log10(x: Complex) -> Complex:
-    """The same to the base 10."""
-    found = log(x)
-    return Complex(found.real / math.log(10), found.imag / math.log(10))
-
-
-@table.of("aten.log1p.default")
-def log1p(x: Complex) -> Complex:
-    """The logarithm of one more; of small numbers without the one."""
+def _log1p(x: Complex) -> Complex:
+    """Return the logarithm of one more; of small numbers without the one."""
     small = torch.log1p(x.real * (2 + x.real) + x.imag * x.imag) / 2
     near = (torch.abs(x.real) < 0.5) & (torch.abs(x.imag) < 0.5)
-    found = log(Complex(x.real + 1, x.imag))
+    found = _log(x + 1)
     return Complex(torch.where(near, small, found.real), found.imag)
 
 
-@table.of("aten.exp2.default")
-def exp2(x: Complex) -> Complex:
-    """Powers of 2."""
-    return exp(Complex(x.real * math.log(2), x.imag * math.log(2)))
-
-
-@table.of("aten.expm1.default")
-def expm1(x: Complex) -> Complex:
-    """Powers of e less one; of small numbers without the one."""
+def _expm1(x: Complex) -> Complex:
+    """Return powers of e less one; of small numbers without the one."""
     half = torch.sin(x.imag / 2)
-    return Complex(
-        torch.expm1(x.real) * torch.cos(x.imag) - 2 * half * half, torch.exp(x.real) * torch.sin(x.imag)
-    )
+    real = torch.expm1(x.real) * torch.cos(x.imag) - 2 * half * half
+    return Complex(real, torch.exp(x.real) * torch.sin(x.imag))
 
 
-@table.of("aten.sqrt.default")
-def sqrt(x: Complex) -> Complex:
-    """The root with a real part of at least 0."""
-    wide = torch.sqrt((abs_(x) + torch.abs(x.real)) / 2)
+def _reciprocal(x: Complex) -> Complex:
+    length = x.real * x.real + x.imag * x.imag
+    return Complex(x.real / length, -x.imag / length)
+
+
+def _sqrt(x: Complex) -> Complex:
+    """Return the root with a real part of at least 0."""
+    wide = torch.sqrt((_abs(x) + torch.abs(x.real)) / 2)
     narrow = torch.where(wide > 0, torch.abs(x.imag) / (2 * wide), torch.zeros_like(wide))
     right = x.real >= 0
     imag = torch.where(right, narrow, wide)
     return Complex(torch.where(right, wide, narrow), torch.where(x.imag < 0, -imag, imag))
 
 
-@table.of("aten.rsqrt.default")
-def rsqrt(x: Complex) -> Complex:
-    """One over the root."""
-    return reciprocal(sqrt(x))
-
-
-@table.of("aten.sinh.default")
-def sinh(x: Complex) -> Complex:
-    """Hyperbolic sine."""
-    return Complex(torch.sinh(x.real) * torch.cos(x.imag), torch.cosh(x.real) * torch.sin(x.imag))
-
-
-@table.of("aten.cosh.default")
-def cosh(x: Complex) -> Complex:
-    """Hyperbolic cosine."""
-    return Complex(torch.cosh(x.real) * torch.cos(x.imag), torch.sinh(x.real) * torch.sin(x.imag))
-
-
-@table.of("aten.tanh.default")
-def tanh(x: Complex) -> Complex:
-    """Hyperbolic tangent, by powers of e that are at most 1."""
+def _tanh(x: Complex) -> Complex:
+    """Return hyperbolic tangents, by powers of e that are at most 1."""
     length = torch.abs(x.real)
     small = torch.exp(-2 * length)
     left = torch.expm1(-2 * length)
@@ -118,86 +81,95 @@ def tanh(x: Complex) -> Complex:
     return Complex(torch.where(x.real < 0, -real, real), imag)
 
 
-@table.of("aten.sin.default")
-def sin(x: Complex) -> Complex:
-    """Sine."""
-    return Complex(torch.sin(x.real) * torch.cosh(x.imag), torch.cos(x.real) * torch.sinh(x.imag))
-
-
-@table.of("aten.cos.default")
-def cos(x: Complex) -> Complex:
-    """Cosine."""
-    return Complex(torch.cos(x.real) * torch.cosh(x.imag), -torch.sin(x.real) * torch.sinh(x.imag))
-
-
-@table.of("aten.tan.default")
-def tan(x: Complex) -> Complex:
-    """Tangent: a hyperbolic one of the number turned by a right angle."""
-    found = tanh(Complex(-x.imag, x.real))
-    return Complex(found.imag, -found.real)
-
-
-@table.of("aten.sigmoid.default")
-def sigmoid(x: Complex) -> Complex:
-    """The logistic function, as a hyperbolic tangent."""
-    found = tanh(Complex(x.real / 2, x.imag / 2))
+def _sigmoid(x: Complex) -> Complex:
+    found = _tanh(x / 2)
     return Complex((found.real + 1) / 2, found.imag / 2)
 
 
-@table.of("aten.silu.default")
-def silu(x: Complex) -> Complex:
-    """A number times its logistic function."""
-    return times(x, sigmoid(x))
+def _asinh(x: Complex) -> Complex:
+    return _log(x + _sqrt(x * x + 1))
 
 
-@table.of("aten.asinh.default")
-def asinh(x: Complex) -> Complex:
-    """Inverse of the hyperbolic sine."""
-    square = times(x, x)
-    return log(add(x, sqrt(Complex(square.real + 1, square.imag))))
+def _atanh(x: Complex) -> Complex:
+    return (_log1p(x) - _log1p(Complex(-x.real, -x.imag))) / 2
 
 
-@table.of("aten.acosh.default")
-def acosh(x: Complex) -> Complex:
-    """Inverse of the hyperbolic cosine."""
-    above, below = Complex(x.real + 1, x.imag), Complex(x.real - 1, x.imag)
-    return log(add(x, times(sqrt(above), sqrt(below))))
+def _asin(x: Complex) -> Complex:
+    return _turned(_asinh)(x)
 
 
-@table.of("aten.atanh.default")
-def atanh(x: Complex) -> Complex:
-    """Inverse of the hyperbolic tangent."""
-    above, below = log1p(x), log1p(Complex(-x.real, -x.imag))
-    return Complex((above.real - below.real) / 2, (above.imag - below.imag) / 2)
+def _turned(function: Callable[[Complex], Complex]) -> Callable[[Complex], Complex]:
+    """Return a circular function: the hyperbolic one of the number turned by a right angle."""
+
+    def run(x: Complex) -> Complex:
+        found = function(Complex(-x.imag, x.real))
+        return Complex(found.imag, -found.real)
+
+    return run
 
 
-@table.of("aten.asin.default")
-def asin(x: Complex) -> Complex:
-    """Inverse of the sine, by the number turned by a right angle."""
-    found = asinh(Complex(-x.imag, x.real))
-    return Complex(found.imag, -found.real)
-
-
-@table.of("aten.acos.default")
-def acos(x: Complex) -> Complex:
-    """Inverse of the cosine."""
-    found = asin(x)
+def _acos(x: Complex) -> Complex:
+    found = _asin(x)
     return Complex(math.pi / 2 - found.real, -found.imag)
 
 
-@table.of("aten.atan.default")
-def atan(x: Complex) -> Complex:
-    """Inverse of the tangent, by the number turned by a right angle."""
-    found = atanh(Complex(-x.imag, x.real))
-    return Complex(found.imag, -found.real)
+def _sgn(x: Complex) -> Complex:
+    """Return numbers over their lengths; 0 where that is 0."""
+    length = _abs(x)
+    return x / torch.where(length > 0, length, torch.ones_like(length))
 
 
-@table.of("aten.sgn.default")
-def sgn(x: Complex) -> Complex:
-    """A number over its length; 0 where that is 0."""
-    length = abs_(x)
-    safe = torch.where(length > 0, length, torch.ones_like(length))
-    return Complex(x.real / safe, x.imag / safe)
+_FUNCTIONS: dict[str, Callable[[Complex], Any]] = {
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+    **dict.fromkeys(("_conj", "_conj_physical"), Complex.conj),
+    "abs": _abs,
+    "angle": _angle,
+    "reciprocal": _reciprocal,
+    "sgn": _sgn,
+    "exp": _exp,
+    "exp2": lambda x: _exp(x * math.log(2)),
+    "expm1": _expm1,
+    "log": _log,
+    "log2": lambda x: _log(x) / math.log(2),
+    "log10": lambda x: _log(x) / math.log(10),
+    "log1p": _log1p,
+    "sqrt": _sqrt,
+    "rsqrt": lambda x: _reciprocal(_sqrt(x)),
+    "sinh": lambda x: Complex(torch.sinh(x.real) * torch.cos(x.imag), torch.cosh(x.real) * torch.sin(x.imag)),
+    "cosh": lambda x: Complex(torch.cosh(x.real) * torch.cos(x.imag), torch.sinh(x.real) * torch.sin(x.imag)),
+    "tanh": _tanh,
+    "sin": lambda x: Complex(torch.sin(x.real) * torch.cosh(x.imag), torch.cos(x.real) * torch.sinh(x.imag)),
+    "cos": lambda x: Complex(torch.cos(x.real) * torch.cosh(x.imag), -torch.sin(x.real) * torch.sinh(x.imag)),
+    "tan": _turned(_tanh),
+    "asinh": _asinh,
+    "acosh": lambda x: _log(x + _sqrt(x + 1) * _sqrt(x - 1)),
+    "atanh": _atanh,
+    "asin": _asin,
+    "acos": _acos,
+    "atan": _turned(_atanh),
+    "sigmoid": _sigmoid,
+    "isnan": lambda x: torch.isnan(x.real) | torch.isnan(x.imag),
+    "isinf": lambda x: torch.isinf(x.real) | torch.isinf(x.imag),
+    "isfinite": lambda x: torch.isfinite(x.real) & torch.isfinite(x.imag),
+    "nonzero": lambda x: torch.ops.aten.nonzero.default(~is_null(x)),
+}
+for _name, _function in _FUNCTIONS.items():
+    table.of(f"aten.{_name}.default")(_function)
+
+
+@table.of("aten.eq.Tensor", "aten.eq.Scalar")
+def eq(x: Argument, y: Argument) -> Tensor:
+    """Whether both parts are equal."""
+    x, y = parts(x), parts(y)
+    return (x.real == y.real) & (x.imag == y.imag)
+
+
+@table.of("aten.ne.Tensor", "aten.ne.Scalar")
+def ne(x: Argument, y: Argument) -> Tensor:
+    """Whether a part differs."""
+    x, y = parts(x), parts(y)
+    return (x.real != y.real) | (x.imag != y.imag)
 
 
 @table.of("aten.pow.Tensor_Scalar")
@@ -209,14 +181,14 @@ def pow_scalar(x: Complex, power: complex) -> Complex:
     if number == 0:
         return Complex(torch.ones_like(x.real), torch.zeros_like(x.real))
     if number == 0.5:
-        return sqrt(x)
+        return _sqrt(x)
     if number == int(number) and abs(number) <= 8:
         found = x
         for digit in f"{int(abs(number)):b}"[1:]:
-            found = times(found, found)
-            found = times(found, x) if digit == "1" else found
-        return reciprocal(found) if number < 0 else found
-    length, turn = torch.pow(abs_(x), number), torch.atan2(x.imag, x.real) * number
+            found = found * found
+            found = found * x if digit == "1" else found
+        return _reciprocal(found) if number < 0 else found
+    length, turn = torch.pow(_abs(x), number), _angle(x) * number
     return Complex(length * torch.cos(turn), length * torch.sin(turn))
 
 
@@ -229,9 +201,9 @@ def pow_tensor(x: Argument, power: Argument) -> Complex:
         x = Complex(torch.full_like(like, complex(x).real), torch.full_like(like, complex(x).imag))
     x = parts(x)
     x = Complex(x.real, x.imag if isinstance(x.imag, Tensor) else torch.full_like(x.real, float(x.imag)))
-    null = _is_null(x)
+    null = is_null(x)
     safe = Complex(torch.where(null, torch.ones_like(x.real), x.real), x.imag)
-    found = exp(times(log(safe), power))
+    found = _exp(_log(safe) * power)
     zero = torch.zeros_like(found.real)
     none = (power.real == 0) & (power.imag == 0)
     if not isinstance(none, Tensor):
@@ -250,9 +222,7 @@ def prod(x: Complex, dim: int | None = None, keepdim: bool = False, *, dtype: An
     if dim is None:
         x, dim = Complex(x.real.flatten(), x.imag.flatten()), 0
     rows = [Complex(a, b) for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True)]
-    found = rows[0]
-    for row in rows[1:]:
-        found = times(found, row)
+    found = math.prod(rows[1:], start=rows[0])
     return Complex(found.real.unsqueeze(dim), found.imag.unsqueeze(dim)) if keepdim else found
 
 
@@ -261,105 +231,21 @@ def cumprod(x: Complex, dim: int, *, dtype: Any = None) -> Complex:
     """Products of all up to each along an axis."""
     del dtype
     rows = [Complex(a, b) for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True)]
-    found = list(itertools.accumulate(rows, times))
+    found = list(itertools.accumulate(rows, operator.mul))
     return Complex(torch.stack([f.real for f in found], dim), torch.stack([f.imag for f in found], dim))
 
 
-def _of_lengths(target: Any) -> Callable[..., Tensor]:
-    def run(x: Complex, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        typed = {} if dtype is None else {"dtype": dtype.to_real()}
-        return target(abs_(x), *args, **kwargs, **typed)
-
-    return run
-
-
-def _of_both(target: Any) -> Callable[..., Tensor]:
-    def run(x: Complex, *args: Any, **kwargs: Any) -> Tensor:
-        return target(x.real, *args, **kwargs) + target(x.imag, *args, **kwargs)
-
-    return run
+@table.of("aten.linalg_vector_norm.default")
+def vector_norm(x: Complex, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    """The norm of the lengths."""
+    typed = {} if dtype is None else {"dtype": dtype.to_real()}
+    return torch.ops.aten.linalg_vector_norm.default(_abs(x), *args, **kwargs, **typed)
 
 
-def _of_not_null(target: Any) -> Callable[..., Tensor]:
-    def run(x: Complex, *args: Any, **kwargs: Any) -> Tensor:
-        return target(~_is_null(x), *args, **kwargs)
-
-    return run
-
-
-def _overloads(name: str) -> list[tuple[str, Any]]:
-    """Return the overloads of an operator that take a complex tensor and return their result.
-
-    Those whose element type must be given are left out: torch refuses each type for complex numbers.
-    """
-    packet: Any = getattr(torch.ops.aten, name)
-    found = [(f"aten.{name}.{o}", getattr(packet, o)) for o in packet.overloads() if "out" not in o]
-    return [(full, each) for full, each in found if _takes_complex(each._schema.arguments)]
-
-
-def _takes_complex(formals: Any) -> bool:
-    typed = any(each.name == "dtype" and not each.has_default_value() for each in formals)
-    return str(formals[0].type) == "Tensor" and not typed
-
-
-for _name, _run in (
-    *((n, _of_lengths) for n in ("norm", "linalg_vector_norm", "linalg_norm", "frobenius_norm")),
-    ("var", _of_both),
-    *((n, _of_not_null) for n in ("any", "all", "count_nonzero", "nonzero", "logical_not")),
-):
-    for _full, _target in _overloads(_name):
-        table.of(_full)(_run(_target))
-
-
-@table.of(*(full for full, _ in _overloads("std")))
-def std(x: Complex, *args: Any, **kwargs: Any) -> Tensor:
-    """Deviations from the mean, both parts together."""
-    return torch.sqrt(torch.var(x.real, *args, **kwargs) + torch.var(x.imag, *args, **kwargs))
-
-
-@table.of("aten.isnan.default")
-def isnan(x: Complex) -> Tensor:
-    """Whether a part is none."""
-    return torch.isnan(x.real) | torch.isnan(x.imag)
-
-
-@table.of("aten.isinf.default")
-def isinf(x: Complex) -> Tensor:
-    """Whether a part is infinite."""
-    return torch.isinf(x.real) | torch.isinf(x.imag)
-
-
-@table.of("aten.isfinite.default")
-def isfinite(x: Complex) -> Tensor:
-    """Whether both parts are finite."""
-    return torch.isfinite(x.real) & torch.isfinite(x.imag)
-
-
-@table.of("aten.ne.Tensor", "aten.ne.Scalar")
-def ne(x: Argument, y: Argument) -> Tensor:
-    """Whether a part differs."""
-    x, y = parts(x), parts(y)
-    return (x.real != y.real) | (x.imag != y.imag)
-
-
-@table.of("aten.adjoint.default", "aten.mH.default", "aten.matrix_H.default")
-def adjoint(x: Complex) -> Complex:
-    """A transposed matrix, the imaginary part negated."""
-    return Complex(x.real.transpose(-2, -1), -x.imag.transpose(-2, -1))
-
-
-@table.of("aten.expand_as.default", "aten.view_as.default", "aten.reshape_as.default")
-def shaped_as(x: Tensor | Complex, other: Tensor | Complex) -> Tensor | Complex:
-    """A tensor with the shape of another; whether it is complex is its own affair."""
-    shape = other.real.shape if isinstance(other, Complex) else other.shape
-    if isinstance(x, Tensor):
-        return torch.broadcast_to(x, shape) if x.numel() != shape.numel() else x.reshape(shape)
-    return Complex(
-        *(
-            torch.broadcast_to(p, shape) if p.numel() != shape.numel() else p.reshape(shape)
-            for p in (x.real, x.imag)
-        )
-    )
+@table.of("aten.var.correction")
+def variance(x: Complex, *args: Any, **kwargs: Any) -> Tensor:
+    """The variances of both parts together."""
+    return sum(torch.ops.aten.var.correction(part, *args, **kwargs) for part in (x.real, x.imag))  # type: ignore
 
 
 def _as_real(x: Complex) -> Tensor:
@@ -388,96 +274,34 @@ def solve(x: Argument, y: Argument, *, left: bool = True) -> Complex:
     return Complex(found[..., :size, :], found[..., size:, :])
 
 
-@table.of("aten.vdot.default")
-def vdot(x: Complex, y: Argument) -> Complex:
-    """The product of two vectors, the imaginary part of the first negated."""
-    return _sum(times(Complex(x.real, -x.imag), y), 0)
-
-
-@table.of("aten.linalg_vecdot.default")
-def vecdot(x: Argument, y: Argument, *, dim: int = -1) -> Complex:
-    """The same along an axis."""
-    x = parts(x)
-    return _sum(times(Complex(x.real, -x.imag), y), dim)
-
-
-def _sum(x: Complex, dim: int) -> Complex:
-    return Complex(x.real.sum(dim), x.imag.sum(dim))
-
-
-@table.of("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+@table.of("aten.masked_fill.Scalar")
 def masked_fill(x: Argument, mask: Tensor, value: Argument) -> Complex:
     """A number in place of those that a mask names."""
     x, value = parts(x), parts(value)
     return Complex(x.real.masked_fill(mask, value.real), x.imag.masked_fill(mask, value.imag))
 
 
-@table.of("aten.full.default", "aten.new_full.default", "aten.full_like.default")
-def full(*args: Any, dtype: torch.dtype | None = None, **options: Any) -> Complex:
+@table.of("aten.full.default", "aten.full_like.default")
+def full(like: Any, value: Argument, *, dtype: torch.dtype | None = None, **options: Any) -> Complex:
     """A tensor of one number."""
     del options
-    *before, value = args
-    number = complex(value.real, value.imag) if isinstance(value, Complex) else complex(value)
-    like = before[0]
     shape = like.real.shape if isinstance(like, Complex) else like
-    if len(before) == 2:
-        shape = before[1]
-    real = dtype.to_real() if dtype is not None else torch.get_default_dtype()
-    if dtype is None and isinstance(like, Complex):
-        real = like.real.dtype
+    real = like.real.dtype if isinstance(like, Complex) else torch.get_default_dtype()
+    real, number = real if dtype is None else dtype.to_real(), parts(value)
     return Complex(*(torch.full(list(shape), v, dtype=real) for v in (number.real, number.imag)))
-
-
-@table.of("aten.ones_like.default")
-def ones_like(x: Complex, *, dtype: Any = None, **_: Any) -> Complex:
-    """Ones."""
-    del dtype
-    return Complex(torch.ones_like(x.real), torch.zeros_like(x.real))
-
-
-def _summed_product(y: Tensor, z: Tensor) -> Tensor:
-    return torch.matmul(y, z).sum(0)
 
 
 @table.of("aten.addbmm.default")
 def addbmm(x: Argument, y: Argument, z: Argument, *, beta: complex = 1, alpha: complex = 1) -> Complex:
     """A tensor, by a factor, and the sum of a batch of products, by another."""
-    return addmm(x, y, z, beta=beta, alpha=alpha, multiply=_summed_product)
-
-
-@table.of("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
-def addmm(
-    x: Argument,
-    y: Argument,
-    z: Argument,
-    *,
-    beta: complex = 1,
-    alpha: complex = 1,
-    multiply: Callable[..., Tensor] = torch.matmul,
-) -> Complex:
-    """A tensor, by a factor, and a product of matrices, by another."""
-    product = multilinear(multiply, (y, z), {})
-    found = product if alpha == 1 else times(product, alpha)
-    return add(x if beta == 1 else times(x, beta), found)
-
-
-@table.of("aten.addcmul.default")
-def addcmul(x: Argument, y: Argument, z: Argument, *, value: complex = 1) -> Complex:
-    """A tensor and a product."""
-    return add(x, times(y, z), value)
-
-
-@table.of("aten.addcdiv.default")
-def addcdiv(x: Argument, y: Argument, z: Argument, *, value: complex = 1) -> Complex:
-    """A tensor and a quotient."""
-    return add(x, div(y, z), value)
+    product = multilinear(lambda y, z: torch.matmul(y, z).sum(0), (y, z), {})
+    return scaled(x, beta) + scaled(product, alpha)
 
 
 @table.of("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp(x: Argument, y: Argument, weight: Argument) -> Complex:
     """A number between two."""
-    x, y = parts(x), parts(y)
-    return add(x, times(Complex(y.real - x.real, y.imag - x.imag), weight))
+    return parts(x) + (parts(y) - x) * weight
 
 
 def _with_bias(target: Any) -> Callable[..., Complex]:
@@ -487,17 +311,17 @@ def _with_bias(target: Any) -> Callable[..., Complex]:
         found = multilinear(lambda a, b: target(a, b, None, *args, **kwargs), (x, weight), {})
         if bias is None:
             return found
-        if target is not torch.ops.aten.linear.default:
-            bias = parts(bias)
-            shape = [-1] + [1] * (found.real.dim() - 2)
-            imag = bias.imag.reshape(shape) if isinstance(bias.imag, Tensor) else bias.imag
-            bias = Complex(bias.real.reshape(shape), imag)
-        return add(found, bias)
+        if target is torch.ops.aten.linear.default:
+            return found + bias
+        shape = [-1] + [1] * (found.real.dim() - 2)
+        real, imag = parts(bias).real.reshape(shape), parts(bias).imag
+        return found + Complex(real, imag.reshape(shape) if isinstance(imag, Tensor) else imag)
 
     return run
 
 
-for _full in ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d"):
-    table.of(f"aten.{_full}.default")(_with_bias(getattr(torch.ops.aten, _full).default))
-for _full in ("conv_transpose2d", "conv_transpose3d"):
-    table.of(f"aten.{_full}.input")(_with_bias(getattr(torch.ops.aten, _full).input))
+for _name in (
+    *(f"{kind}.default" for kind in ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d")),
+    *(f"{kind}.input" for kind in ("conv_transpose2d", "conv_transpose3d")),
+):
+    table.of(f"aten.{_name}")(_with_bias(operator.attrgetter(_name)(torch.ops.aten)))

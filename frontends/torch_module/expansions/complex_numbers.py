@@ -1,7 +1,6 @@
 """Operators on complex tensors, each a pair of real ones, by operators on real tensors.
 
-Torch's alone: MXNet has no complex numbers, and the MindSpore frontend refuses them. Torch's own
-decompositions end in operators on complex tensors again.
+Only those that torch does not decompose have a row: its decompositions end in operators on complex tensors.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,18 +15,11 @@ import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
 
+from ...complex_numbers import Complex, parts
 from ..nodes import functional_name
 from .table import Expansions, Inexpressible
 
 table = Expansions()
-
-
-@dataclass(frozen=True, slots=True)
-class Complex:
-    """A complex tensor, or number, as its real and its imaginary part."""
-
-    real: Any
-    imag: Any
 
 
 Argument = Tensor | Complex | complex
@@ -122,13 +113,6 @@ def multilinear(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return Complex(real, torch.zeros_like(real) if imag is None else imag)
 
 
-def parts(x: Argument) -> Complex:
-    """The parts of a tensor or number that may be real, whose imaginary part is then the number 0."""
-    if isinstance(x, Complex):
-        return x
-    return Complex(x, 0) if isinstance(x, Tensor) else Complex(x.real, x.imag)
-
-
 @table.of("aten.constant_pad_nd.default")
 def pad_with(x: Complex, places: Sequence[int], value: complex = 0) -> Complex:
     """A tensor with a number around it."""
@@ -145,7 +129,7 @@ def pad(x: Complex, places: Sequence[int], mode: str = "constant", value: comple
     return Complex(*(torch.ops.aten.pad.default(t, places, mode) for t in (x.real, x.imag)))
 
 
-@table.of("aten.copy_.default", "aten.copy.default")
+@table.of("aten.copy.default")
 def copy(x: Complex, source: Argument, non_blocking: bool = False) -> Complex:
     """What is written over all of a tensor, spread to its shape."""
     del non_blocking
@@ -154,59 +138,30 @@ def copy(x: Complex, source: Argument, non_blocking: bool = False) -> Complex:
     return Complex(*(torch.ops.aten.copy.default(x.real, t) for t in (source.real, imag)))
 
 
-def _filled(target: Any, *args: Any, dtype: torch.dtype | None = None, **options: Any) -> Complex | Tensor:
-    """A new tensor: of zeros and ones, the imaginary part is zeros."""
+def _filled(target: Any, size: Sequence[Any], *, dtype: torch.dtype, **options: Any) -> Complex:
+    """Return a new tensor: of zeros and ones, the imaginary part is zeros."""
     del options
-    *like, size = (a.real if isinstance(a, Complex) else a for a in args)
-    if dtype is not None and not dtype.is_complex:
-        return target(*like, size, dtype=dtype)
-    real = like[0].dtype if dtype is None else dtype.to_real()
-    return Complex(target(*like, size, dtype=real), torch.ops.aten.zeros.default(size, dtype=real))
+    real = dtype.to_real()
+    return Complex(target(size, dtype=real), torch.ops.aten.zeros.default(size, dtype=real))
 
 
-for _name in (
-    "zeros.default",
-    "ones.default",
-    "empty.memory_format",
-    "new_zeros.default",
-    "new_ones.default",
-):
+for _name in ("zeros.default", "ones.default", "empty.memory_format"):
     _target: Any = operator.attrgetter(_name)(torch.ops.aten)
     table.of(f"aten.{_name}")(partial(_filled, _target))
 
 
-@table.of("aten.add.Tensor", "aten.add.Scalar")
-def add(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
-    """A sum, the second term by a factor."""
-    x, y = parts(x), parts(y if alpha == 1 else times(y, alpha))
-    return Complex(x.real + y.real, x.imag + y.imag)
+def scaled(x: Argument, factor: Argument) -> Complex:
+    """Return a multiple, which of a factor of 1 is the numbers themselves."""
+    return parts(x) if factor == 1 else parts(x) * factor
 
 
-@table.of("aten.sub.Tensor", "aten.sub.Scalar")
-def sub(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
-    """A difference, the second term by a factor."""
-    x, y = parts(x), parts(y if alpha == 1 else times(y, alpha))
-    return Complex(x.real - y.real, x.imag - y.imag)
-
-
-@table.of("aten.rsub.Tensor", "aten.rsub.Scalar")
-def rsub(x: Argument, y: Argument, alpha: Argument = 1) -> Complex:
-    """The difference the other way round."""
-    return sub(y, x, alpha)
-
-
-@table.of("aten.mul.Tensor", "aten.mul.Scalar", "aten.multiply.Tensor", "aten.multiply.Scalar")
-def times(x: Argument, y: Argument) -> Complex:
-    """A product."""
-    x, y = parts(x), parts(y)
-    if _is_zero(x.imag) or _is_zero(y.imag):
-        x, y = (y, x) if _is_zero(x.imag) else (x, y)
-        return Complex(x.real * y.real, x.imag * y.real)
-    return Complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
-
-
-def _is_zero(imag: Any) -> bool:
-    return isinstance(imag, (int, float)) and imag == 0
+for _name, _run in {
+    "add": lambda x, y, alpha=1: parts(x) + scaled(y, alpha),
+    "sub": lambda x, y, alpha=1: parts(x) - scaled(y, alpha),
+    "mul": lambda x, y: parts(x) * y,
+}.items():
+    table.of(f"aten.{_name}.Tensor", f"aten.{_name}.Scalar")(_run)
+table.of("aten.div.Tensor")(lambda x, y: parts(x) / y)
 
 
 @table.of("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
@@ -233,101 +188,21 @@ def polar(length: Tensor, angle: Tensor) -> Complex:
     return Complex(length * torch.cos(angle), length * torch.sin(angle))
 
 
-@table.of("aten.real.default")
-def real(x: Complex) -> Tensor:
-    """The real part."""
-    return x.real
-
-
-@table.of("aten.imag.default")
-def imag(x: Complex) -> Tensor:
-    """The imaginary part."""
-    return x.imag
-
-
-@table.of(
-    "aten.conj.default", "aten._conj.default", "aten.conj_physical.default", "aten._conj_physical.default"
-)
-def conj(x: Complex) -> Complex:
-    """The imaginary part negated."""
-    return Complex(x.real, -x.imag)
-
-
-@table.of("aten.resolve_conj.default")
-def resolve_conj(x: Complex) -> Complex:
-    """The same numbers, whatever the memory."""
-    return x
-
-
-@table.of("aten.abs.default", "aten.absolute.default")
-def abs_(x: Complex) -> Tensor:
-    """Lengths, free of overflow where the parts are large."""
-    a, b = torch.abs(x.real), torch.abs(x.imag)
-    large = torch.maximum(a, b)
-    scale = torch.where(large > 0, large, torch.ones_like(large))
-    return scale * torch.sqrt((x.real / scale) ** 2 + (x.imag / scale) ** 2)
-
-
-@table.of("aten.angle.default")
-def angle(x: Complex) -> Tensor:
-    """Angles from the positive real axis."""
-    return torch.atan2(x.imag, x.real)
-
-
-@table.of("aten.exp.default")
-def exp(x: Complex) -> Complex:
-    """Lengths and angles from the parts."""
-    return polar(torch.exp(x.real), x.imag)
-
-
-@table.of("aten.div.Tensor", "aten.true_divide.Tensor", "aten.divide.Tensor")
-def div(x: Argument, y: Argument) -> Complex:
-    """A quotient."""
-    x, y = parts(x), parts(y)
-    if _is_zero(y.imag):
-        return Complex(x.real / y.real, x.imag / y.real)
-    length = y.real * y.real + y.imag * y.imag
-    a = x.real * y.real + x.imag * y.imag
-    b = x.imag * y.real - x.real * y.imag
-    return Complex(a / length, b / length)
-
-
-@table.of("aten.reciprocal.default")
-def reciprocal(x: Complex) -> Complex:
-    """One over each number."""
-    length = x.real * x.real + x.imag * x.imag
-    return Complex(x.real / length, -x.imag / length)
-
-
-@table.of("aten.square.default")
-def square(x: Complex) -> Complex:
-    """Each number times itself."""
-    return Complex(x.real * x.real - x.imag * x.imag, 2 * x.real * x.imag)
-
-
-@table.of(
-    "aten.to.dtype", "aten._to_copy.default", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default"
-)
-def to(x: Argument, *args: Any, **kwargs: Any) -> Argument:
-    """A change of the element type, of both parts."""
-    wanted = [v for v in (*args, *kwargs.values()) if isinstance(v, (torch.dtype, Tensor, Complex))]
-    dtype = wanted[0] if wanted else None
-    if isinstance(dtype, (Tensor, Complex)):
-        dtype = (
-            dtype.dtype
-            if isinstance(dtype, Tensor)
-            else torch.promote_types(dtype.real.dtype, torch.complex32)
-        )
+@table.of("aten._to_copy.default")
+def to_copy(x: Argument, *, dtype: torch.dtype | None = None, **options: Any) -> Argument:
+    """A change of the element type, of both parts; a truth value is whether one of them is not 0."""
+    del options
     if dtype is None:
         return x
+    x = parts(x)
+    if dtype is torch.bool:
+        return ~is_null(x)
     if not dtype.is_complex:
-        return parts(x).real.to(dtype)
-    real = parts(x).real.to(dtype.to_real())
-    return Complex(real, x.imag.to(dtype.to_real()) if isinstance(x, Complex) else torch.zeros_like(real))
+        return x.real.to(dtype)
+    real = x.real.to(dtype.to_real())
+    return Complex(real, x.imag.to(real.dtype) if isinstance(x.imag, Tensor) else torch.zeros_like(real))
 
 
-@table.of("aten.eq.Tensor", "aten.eq.Scalar")
-def eq(x: Argument, y: Argument) -> Tensor:
-    """Whether both parts are equal."""
-    x, y = parts(x), parts(y)
-    return (x.real == y.real) & (x.imag == y.imag)
+def is_null(x: Complex) -> Tensor:
+    """Return where both parts are 0."""
+    return (x.real == 0) & (x.imag == 0)

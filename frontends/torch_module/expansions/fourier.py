@@ -1,12 +1,7 @@
-"""Torch's Fourier transforms by those along one axis, which are composites on pairs of real tensors.
-
-Torch's alone: this frontend alone takes complex tensors apart, and MXNet has transforms for GPUs only. Those
-of torch end in kernels.
-"""
+"""Torch's Fourier transforms by those along one axis, which are composites on pairs of real tensors."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .complex_numbers import Complex, table
+from ...complex_numbers import Complex, parts
+from .complex_numbers import table
 from .table import Inexpressible
 
 _LIBRARY = torch.library.Library("regraft", "FRAGMENT")
@@ -45,44 +41,26 @@ def _shape_of_signal(real: Tensor, imag: Tensor, axis: int, norm: str, n: int, i
     return _with_size(real, axis, n)
 
 
-def transform(
-    x: Tensor | Complex,
-    n: int | None = None,
-    dim: int = -1,
-    norm: str | None = None,
-    *,
-    sign: int = -1,
-    half: bool = False,
+def _along(
+    x: Tensor | Complex, axis: int, norm: str, *, inverse: bool = False, half: bool = False
 ) -> Complex:
-    """The transform along an axis; `sign` is that of the exponent, `half` gives the first half only."""
-    given = _fitted(x, dim, n)
-    parts = (given.real, given.imag) if isinstance(given, Complex) else (given, None)
-    _require_static(parts[0].shape[dim])
-    return Complex(*torch.ops.regraft.fourier(*parts, dim, norm or "backward", sign > 0, half))
+    """Return the transform along an axis, or its first half only."""
+    given = x if isinstance(x, Complex) else Complex(x, None)
+    _require_static(given.real.shape[axis])
+    return Complex(*torch.ops.regraft.fourier(given.real, given.imag, axis, norm, inverse, half))
 
 
-def inverse_of_half(
-    x: Tensor | Complex, n: int | None = None, dim: int = -1, norm: str | None = None, *, sign: int = 1
-) -> Tensor:
-    """The real signal whose transform begins with `x`."""
-    given = x if isinstance(x, Complex) else Complex(x, torch.zeros_like(x))
-    length: int = 2 * (given.real.shape[dim] - 1) if n is None else n
-    _require_static(length)
-    given = _fitted(given, dim, length // 2 + 1)
-    return torch.ops.regraft.real_fourier(given.real, given.imag, dim, norm or "backward", length, sign > 0)
-
-
-def _fitted(x: Any, dim: int, n: int | None) -> Any:
-    """An axis cut or filled with zeros to `n`."""
+def _fitted(x: Any, axis: int, n: int | None) -> Any:
+    """Return a tensor with an axis cut or filled with zeros to `n`."""
     if isinstance(x, Complex):
-        return Complex(_fitted(x.real, dim, n), _fitted(x.imag, dim, n))
+        return Complex(_fitted(x.real, axis, n), _fitted(x.imag, axis, n))
     x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
-    size = x.shape[dim]
+    size = x.shape[axis]
     if n is None or size == n:
         return x
     if size > n:
-        return x.narrow(dim, 0, n)
-    return torch.nn.functional.pad(x, [0, 0] * (x.dim() - 1 - dim % x.dim()) + [0, n - size])
+        return x.narrow(axis, 0, n)
+    return torch.nn.functional.pad(x, [0, 0] * (x.dim() - 1 - axis % x.dim()) + [0, n - size])
 
 
 def _require_static(n: Any) -> None:
@@ -90,119 +68,83 @@ def _require_static(n: Any) -> None:
         raise Inexpressible("the length of a transform is symbolic")
 
 
-def _axes(x: Any, s: Sequence[int] | None, dim: Sequence[int] | None) -> list[tuple[int, int | None]]:
-    """(axis, length) of every transform of several axes."""
-    rank = (x.real if isinstance(x, Complex) else x).dim()
+def _transform(
+    x: Any,
+    s: Sequence[int] | None = None,
+    dim: Sequence[int] | None = None,
+    norm: str | None = None,
+    *,
+    kind: str,
+    inverse: bool,
+) -> Any:
+    """Return the transform along several axes.
+
+    Args:
+        x: the signal.
+        s: lengths that the axes are cut or filled to; -1 for that of an axis.
+        dim: the axes.
+        norm: torch's word.
+        kind: "half" for real numbers and the first half of the last axis, "real" for the other way round.
+        inverse: the sign of the exponent.
+    """
+    rank, norm = parts(x).real.dim(), norm or "backward"
     if dim is None:
         dim = range(rank) if s is None else range(rank - len(s), rank)
-    sizes: Sequence[int | None] = [None] * len(dim) if s is None else [None if n == -1 else n for n in s]
-    return list(zip(dim, sizes, strict=True))
-
-
-def _several(
-    x: Any,
-    s: Sequence[int] | None = None,
-    dim: Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    sign: int,
-) -> Any:
-    for axis, n in reversed(_axes(x, s, dim)):
-        x = transform(x, n, axis, norm, sign=sign)
-    return x
-
-
-def _several_half(
-    x: Any,
-    s: Sequence[int] | None = None,
-    dim: Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    sign: int,
-) -> Complex:
-    *others, (last, n) = _axes(x, s, dim)
-    y = transform(x, n, last, norm, half=True, sign=sign)
-    for axis, n in reversed(others):
-        y = transform(y, n, axis, norm, sign=sign)
-    return y
-
-
-def _several_inverse_half(
-    x: Any,
-    s: Sequence[int] | None = None,
-    dim: Sequence[int] | None = None,
-    norm: str | None = None,
-    *,
-    sign: int,
-) -> Tensor:
-    *others, (last, n) = _axes(x, s, dim)
+    sizes = [None] * len(dim) if s is None else [None if n == -1 else n for n in s]
+    *others, (last, n) = zip(dim, sizes, strict=True)
+    if kind != "real":
+        x = _along(_fitted(x, last, n), last, norm, inverse=inverse, half=kind == "half")
+        others.reverse()
     for axis, length in others:
-        x = transform(x, length, axis, norm, sign=sign)
-    return inverse_of_half(x, n, last, norm, sign=sign)
+        x = _along(_fitted(x, axis, length), axis, norm, inverse=inverse)
+    if kind != "real":
+        return x
+    x = x if isinstance(x, Complex) else Complex(x, torch.zeros_like(x))
+    n = 2 * (x.real.shape[last] - 1) if n is None else n
+    _require_static(n)
+    x = _fitted(x, last, n // 2 + 1)
+    return torch.ops.regraft.real_fourier(x.real, x.imag, last, norm, n, inverse)
 
 
-for _name, _function in {
-    "fft_fft": partial(transform, sign=-1),
-    "fft_ifft": partial(transform, sign=1),
-    "fft_rfft": partial(transform, sign=-1, half=True),
-    "fft_ihfft": partial(transform, sign=1, half=True),
-    "fft_irfft": partial(inverse_of_half, sign=1),
-    "fft_hfft": partial(inverse_of_half, sign=-1),
-}.items():
-    table.of(f"aten.{_name}.default")(_function)
-
-for _name, _function in {
-    "fft_fft": partial(_several, sign=-1),
-    "fft_ifft": partial(_several, sign=1),
-    "fft_rfft": partial(_several_half, sign=-1),
-    "fft_ihfft": partial(_several_half, sign=1),
-    "fft_irfft": partial(_several_inverse_half, sign=1),
-    "fft_hfft": partial(_several_inverse_half, sign=-1),
-}.items():
-    table.of(f"aten.{_name}n.default")(_function)
-    table.of(f"aten.{_name}2.default")(
+for _name, _kind, _inverse in (
+    ("fft", "", False),
+    ("ifft", "", True),
+    ("rfft", "half", False),
+    ("ihfft", "half", True),
+    ("irfft", "real", True),
+    ("hfft", "real", False),
+):
+    _function = partial(_transform, kind=_kind, inverse=_inverse)
+    table.of(f"aten.fft_{_name}n.default")(_function)
+    table.of(f"aten.fft_{_name}2.default")(
         lambda x, s=None, dim=(-2, -1), norm=None, *, _own=_function: _own(x, s, dim, norm)
     )
+    table.of(f"aten.fft_{_name}.default")(
+        lambda x, n=None, dim=-1, norm=None, *, _own=_function: _own(x, n and [n], [dim], norm)
+    )
+
+_NORMS = ("backward", "ortho", "forward")
+"""What torch's kernels multiply a forward transform by: 1, one over the root of the length, or over it."""
 
 
 @table.of("aten._fft_r2c.default")
 def real_to_complex(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Complex:
     """Torch's own kernel, which its other transforms decompose into."""
-    *others, last = dim
-    y = transform(x, None, last, "backward", half=onesided)
-    for axis in reversed(others):
-        y = transform(y, None, axis, "backward")
-    return _normalised(y, [x.shape[a] for a in dim], normalization)
+    return _transform(x, None, dim, _NORMS[normalization], kind="half" if onesided else "", inverse=False)
 
 
 @table.of("aten._fft_c2c.default")
 def complex_to_complex(x: Complex, dim: Sequence[int], normalization: int, forward: bool) -> Complex:
     """Torch's own kernel."""
-    sizes = [x.real.shape[a] for a in dim]
-    for axis in reversed(dim):
-        x = transform(x, None, axis, "backward" if forward else "forward", sign=-1 if forward else 1)
-    return _normalised(x, sizes, normalization)
+    norm = _NORMS[normalization if forward else 2 - normalization]
+    return _transform(x, None, dim, norm, kind="", inverse=not forward)
 
 
 @table.of("aten._fft_c2r.default")
 def complex_to_real(x: Complex, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
     """Torch's own kernel."""
-    *others, last = dim
-    sizes = [*(x.real.shape[a] for a in others), last_dim_size]
-    for axis in others:
-        x = transform(x, None, axis, "forward", sign=1)
-    y = inverse_of_half(x, last_dim_size, last, "forward")
-    found = _normalised(Complex(y, y), sizes, normalization)
-    return found.real
-
-
-def _normalised(x: Complex, sizes: Sequence[int], normalization: int) -> Complex:
-    """Torch's codes: 0 none, 1 by the root of the number of places, 2 by their number."""
-    if not normalization:
-        return x
-    number = math.prod(sizes)
-    factor = 1 / number if normalization == 2 else 1 / math.sqrt(number)
-    return Complex(x.real * factor, x.imag * factor)
+    s = [*[-1] * (len(dim) - 1), last_dim_size]
+    return _transform(x, s, dim, _NORMS[2 - normalization], kind="real", inverse=True)
 
 
 @table.of("aten.stft.default")
@@ -225,6 +167,6 @@ def stft(
         window = torch.ones(win_length or n_fft, dtype=x.dtype) if window is None else window
         before = (n_fft - window.shape[0]) // 2
         frames = frames * torch.nn.functional.pad(window, (before, n_fft - window.shape[0] - before))
-    y = transform(frames, norm="ortho" if normalized else None, half=onesided is not False)
+    y = _along(frames, -1, "ortho" if normalized else "backward", half=onesided is not False)
     y = Complex(y.real.mT, y.imag.mT)
     return torch.stack([y.real, y.imag], -1) if return_complex is False else y

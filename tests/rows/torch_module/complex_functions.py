@@ -7,7 +7,9 @@ from .complex_numbers import _case
 
 _Z = X.through(lambda x: torch.complex(x, 0.5 - x))
 _W = Y.through(lambda y: torch.complex(y.abs() + 1, y))
+_NULLS = X.through(lambda x: torch.complex(x.clamp(min=0), 0.5 * (x < -0.5)))
 _FLAT = X.through(lambda x: torch.complex(x, 0.5 - x).flatten(1))
+_ROWS = _Z.through(lambda z: z[:, 0])
 _OTHER = Y.through(lambda y: torch.complex(y, y.abs() - 1).flatten(1))
 _SQUARE = X.through(lambda x: torch.complex(x[..., :3], 0.3 - x[..., 1:]) + 3 * torch.eye(3))
 _SQUARES = Y.through(lambda y: torch.complex(y[..., 1:], y[..., :3] * 2))
@@ -20,8 +22,8 @@ _B5 = torch.complex(constant(5), constant(5, seed=3))
 _B2 = torch.complex(constant(2), constant(2, seed=3))
 
 _FUNCTIONS = (
-    "log log2 log10 log1p exp2 expm1 sqrt rsqrt sinh cosh tanh sin cos tan sigmoid silu asinh acosh atanh"
-    " asin acos atan sgn isnan isinf isfinite logical_not ones_like"
+    "log log2 log10 log1p exp2 expm1 sqrt rsqrt sinh cosh tanh sin cos tan sigmoid asinh acosh atanh"
+    " asin acos atan sgn isnan isinf isfinite"
 )
 
 FUNCTIONS = Group(
@@ -33,11 +35,10 @@ FUNCTIONS = Group(
         _case("aten.pow.Scalar", 2 + 1j, _Z),
         *(_case(f"aten.ne.{name}", _Z, other) for name, other in (("Tensor", _W), ("Scalar", 1 + 1j))),
         _case("aten.masked_fill.Scalar", _Z, B, 2 + 1j),
-        _case("aten.masked_fill.Tensor", _Z, B, torch.tensor(2 + 1j)),
-        _case("aten.new_full.default", _Z, [2, 3], 2 + 1j),
         _case("aten.full_like.default", _Z, 2 + 1j),
-        _case("aten.addcmul.default", _Z, _W, _Z, value=0.5 - 1j),
-        _case("aten.addcdiv.default", _Z, _Z, _W, value=2),
+        _case("aten.mul.Tensor", _Z, _W, _Z, value=0.5 - 1j, call=torch.addcmul),
+        _case("aten.div.Tensor", _Z, _Z, _W, value=2, call=torch.addcdiv),
+        _case("aten.sigmoid.default", _Z, call=torch.nn.functional.silu),
         _case("aten.lerp.Scalar", _Z, _W, 0.3),
         _case("aten.lerp.Tensor", _Z, _W, _Z),
     ],
@@ -50,23 +51,23 @@ REDUCTIONS = Group(
     [
         _case("aten.prod.dim_int", _Z, 1, True),
         _case("aten.cumprod.default", _Z, 1),
-        _case("aten.norm.Scalar", _Z, 2),
-        _case("aten.norm.ScalarOpt_dim", _Z, 2, [1]),
+        *(_case("aten.linalg_vector_norm.default", _Z, *how, call=torch.norm) for how in ((2,), (2, [1]))),
         _case("aten.linalg_vector_norm.default", _Z, 1, [1, 2]),
         _case("aten.linalg_vector_norm.default", _Z, 2, [1], dtype=torch.complex64),
-        _case("aten.linalg_norm.default", _Z, None, [1, 2]),
-        _case("aten.linalg_norm.ord_str", _Z, "fro", [1, 2]),
-        _case("aten.frobenius_norm.dim", _Z, [1, 2]),
-        _case("aten.var.default", _Z),
-        _case("aten.var.dim", _Z, [1], True),
+        *(
+            _case("aten.linalg_vector_norm.default", _Z, order, [1, 2], call=torch.linalg.norm)
+            for order in (None, "fro")
+        ),
         _case("aten.var.correction", _Z, [1], correction=0),
-        _case("aten.std.default", _Z),
-        _case("aten.std.dim", _Z, [1], True),
-        _case("aten.std.correction", _Z, [1], correction=0),
-        *(_case(f"aten.{name}.default", _Z) for name in ("any", "all", "count_nonzero")),
-        *(_case(f"aten.{name}.dim", _Z, 1) for name in ("any", "all")),
-        *(_case(f"aten.{name}.dims", _Z, [1, 2]) for name in ("any", "all")),
-        _case("aten.count_nonzero.dim_IntList", _Z, [1]),
+        *(_case("aten.var.correction", _Z, call=function) for function in (torch.var, torch.std)),
+        _case("aten.var.correction", _Z, [1], True, call=torch.std),
+        *(
+            _case("aten._to_copy.default", _NULLS, *where, call=function)
+            for function in (torch.any, torch.all)
+            for where in ((), (1,), ([1, 2],))
+        ),
+        _case("aten._to_copy.default", _NULLS, dtype=torch.bool),
+        *(_case("aten.ne.Scalar", _NULLS, *where, call=torch.count_nonzero) for where in ((), ([1],))),
     ],
     atol=1e-4,
 )
@@ -74,21 +75,23 @@ REDUCTIONS = Group(
 PRODUCTS = Group(
     [
         _case("aten.prod.default", _Z),
-        *(_case(f"aten.{name}.default", _Z, _W) for name in ("expand_as", "view_as", "reshape_as")),
         _case("aten.full.default", [2, 3], 2 + 1j, dtype=torch.complex64),
-        *(_case(f"aten.{name}.default", _SQUARE) for name in ("adjoint", "mH")),
-        _case("aten.matrix_H.default", _M),
+        _case("aten._conj.default", _SQUARE, call=torch.adjoint),
         *(_case(f"aten.{name}.default", _SQUARE) for name in ("linalg_inv", "inverse")),
         _case("aten.linalg_solve.default", _SQUARE, _SQUARES),
-        _case("aten.linalg_vecdot.default", _Z, _W),
-        _case("aten.linalg_vecdot.default", _Z, _W, dim=1),
-        _case("aten.vdot.default", X.through(lambda x: torch.complex(x, x * 2)[0, 0]), _M[:, 0]),
-        _case("aten.addmm.default", _B5, _Z.through(lambda z: z[:, 0]), _M, beta=2, alpha=0.5 + 1j),
-        _case("aten.addmv.default", _B5, _M.mT.contiguous(), X.through(lambda x: torch.complex(x, x)[0, 0])),
+        _case("aten.mul.Tensor", _Z, _W, dim=1, call=torch.linalg.vecdot),
+        _case(
+            "aten.mul.Tensor",
+            _B5,
+            _Z.through(lambda z: z[:, 0]),
+            _M,
+            beta=2,
+            alpha=0.5 + 1j,
+            call=torch.addmm,
+        ),
         _case("aten.addbmm.default", _SQUARES.through(lambda s: s[0]), _SQUARE, _SQUARES, beta=2),
-        _case("aten.baddbmm.default", _SQUARES, _SQUARE, _SQUARES, alpha=2),
+        _case("aten.mul.Tensor", _SQUARES, _SQUARE, _SQUARES, alpha=2j, call=torch.baddbmm),
         _case("aten.linear.default", _Z, _M.mT.contiguous(), _B5),
-        _case("aten.linear.default", X, _M.mT.contiguous().real),
         _case("aten.conv1d.default", _Z, _K, _B2, [1], [1]),
         _case("aten.conv2d.default", _IMAGE, _K[:, :, None], _B2),
         _case("aten.conv3d.default", _VOLUME, _K[:, :, None, None], _B2),

@@ -23,31 +23,26 @@ def _written_over(size, dtype):
     return torch.empty(size, dtype=dtype).zero_()
 
 
-_SAME = (
-    "_conj _conj_physical abs absolute angle conj conj_physical exp imag real reciprocal resolve_conj square"
-)
+_SAME = "_conj _conj_physical abs angle exp imag real reciprocal"
 
 ARITHMETIC = Group(
     [
         *(_case(f"aten.{name}.default", _Z) for name in _SAME.split()),
-        *(_case(f"aten.{name}.Scalar", _Z, 2 - 1j) for name in ("add", "sub", "rsub", "mul", "multiply")),
-        *(_case(f"aten.{name}.Tensor", _Z, _W) for name in ("add", "sub", "rsub", "mul", "multiply")),
-        *(_case(f"aten.{name}.Tensor", _Z, _W) for name in ("div", "divide", "true_divide")),
+        *(_case(f"aten.{name}.Scalar", _Z, 2 - 1j) for name in ("add", "sub", "mul")),
+        *(_case(f"aten.{name}.Tensor", _Z, _W) for name in ("add", "sub", "mul", "div")),
+        _case("aten.sub.Scalar", _Z, 2 - 1j, call=torch.rsub),
         _case("aten.eq.Scalar", _Z, 1 + 1j),
         _case("aten.eq.Tensor", _Z, _Z),
         _case("aten.complex.default", X, Y),
         _case("aten.polar.default", X, Y),
         _case("aten._to_copy.default", X, dtype=_C),
-        _case("aten.to.device", _Z, torch.device("cpu"), _C),
-        _case("aten.to.dtype", X, _C),
-        _case("aten.to.dtype_layout", X, dtype=_C),
-        _case("aten.type_as.default", X, _Z),
+        _case("aten._to_copy.default", X, _Z, call=torch.Tensor.type_as),
+        _case("aten._to_copy.default", X, torch.device("cpu"), _C, call=torch.Tensor.to),
         *(_case(f"aten.{name}.default", _PAIRS) for name in ("view_as_complex", "view_as_complex_copy")),
         *(_case(f"aten.{name}.default", _Z) for name in ("view_as_real", "view_as_real_copy")),
         *(_case(f"aten.{name}.default", _Z, [0, 2, 1, 0]) for name in ("pad", "constant_pad_nd")),
-        *(_case(f"aten.{name}.default", _Z, _W) for name in ("copy", "copy_")),
+        _case("aten.copy.default", _Z, _W),
         *(_case(f"aten.{name}.default", [2, 3], dtype=_C) for name in ("zeros", "ones")),
-        *(_case(f"aten.{name}.default", X, [2, 3], dtype=_C) for name in ("new_zeros", "new_ones")),
         _case("aten.empty.memory_format", [2, 3], dtype=_C, call=_written_over),
     ]
 )
@@ -74,6 +69,8 @@ TRANSFORMS = Group(
         *(_case(f"aten.fft_{name}2.default", X) for name in ("ihfft", "rfft")),
         *(_case(f"aten.fft_{name}n.default", _Z, None, [1, 2]) for name in ("fft", "ifft", "hfft", "irfft")),
         *(_case(f"aten.fft_{name}n.default", X, None, [1, 2]) for name in ("ihfft", "rfft")),
+        *(_case("aten._fft_c2c.default", _Z, [1, 2], norm, forward) for norm in (1, 2) for forward in (0, 1)),
+        *(_case("aten._fft_c2r.default", _Z, [1, 2], norm, 6) for norm in (0, 1)),
         _case(
             "aten.stft.default",
             *(X.through(lambda x: x.flatten(1)), 6, 3, None, constant(6).abs(), False, True, True),
