@@ -242,9 +242,19 @@ class View(OperatorView):
         value = tree.module(tree.call(self.operator.call).module).arguments.get(name, default)
         return value if isinstance(value, str) else default
 
-    def refused(self, message: str) -> BackendError:
+    def static_shape(self, slot: int) -> tuple[int, ...]:
+        """Return the shape of an operand, which must be static."""
+        if not self.type(slot).is_static:
+            raise self.refused_open(f"expected operand {slot} of a static shape, got {self.type(slot)}")
+        return super().static_shape(slot)
+
+    def refused(self, message: str, *, hint: str = "") -> BackendError:
         """Return the error for a form that MXNet does not have."""
-        return BackendError("E602", message, place=self.graph.describe(self.operator.key))
+        return BackendError("E602", message, place=self.graph.describe(self.operator.key), hint=hint)
+
+    def refused_open(self, message: str) -> BackendError:
+        """Return the error for a form that MXNet has for static shapes alone."""
+        return self.refused(message, hint="give --no-dynamic-batch for static shapes")
 
 
 Emitter = Callable[[View], "Reference | list[Reference]"]

@@ -1,8 +1,11 @@
 """Symbols written back: the same nodes, the same names, and MXNet's recorded outputs when read again."""
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -201,3 +204,96 @@ def test_a_dropout_of_whole_channels_is_read_again(tmp_path: Path) -> None:
     back = regraft.load(next(f for f in files if f.name.endswith("symbol.json")), ("2x3x4x4",))
     (drop,) = [o for o in back.operators() if "Dropout" in o.op_type]
     assert (drop.qualified_name, drop.float("ratio")) == ("regraft.FeatureDropout", 0.25)
+
+
+class Recurrent(nn.Module):
+    """A stack of recurrent layers, with all that it gives."""
+
+    def __init__(self, kind: type[nn.RNNBase], **options: Any) -> None:
+        super().__init__()
+        self.layers = kind(3, 4, **options)
+
+    def forward(self, x: torch.Tensor, *states: torch.Tensor) -> object:
+        given = (states if len(states) > 1 else states[0],) if states else ()
+        return self.layers(x, *given)
+
+
+STACKS: dict[str, tuple[type[nn.RNNBase], dict[str, Any], list[tuple[int, ...]]]] = {
+    "lstm": (nn.LSTM, {"batch_first": True}, [(2, 5, 3)]),
+    "lstm, two layers, both directions": (nn.LSTM, {"num_layers": 2, "bidirectional": True}, [(5, 2, 3)]),
+    "lstm with states": (nn.LSTM, {"num_layers": 2}, [(5, 2, 3), (2, 2, 4), (2, 2, 4)]),
+    "gru": (nn.GRU, {"batch_first": True}, [(2, 5, 3)]),
+    "gru without biases": (nn.GRU, {"bias": False, "bidirectional": True}, [(5, 2, 3)]),
+    "gru with a state": (nn.GRU, {}, [(5, 2, 3), (1, 2, 4)]),
+    "rnn": (nn.RNN, {"num_layers": 2}, [(5, 2, 3)]),
+    "rnn of relus": (nn.RNN, {"nonlinearity": "relu", "batch_first": True}, [(2, 5, 3)]),
+}
+
+
+@pytest.mark.parametrize("is_onnx", [False, True], ids=["torch", "onnx"])
+@pytest.mark.parametrize(("kind", "options", "shapes"), STACKS.values(), ids=STACKS)
+def test_a_recurrent_stack_is_one_operator_of_one_vector(
+    kind: type[nn.RNNBase],
+    options: dict[str, Any],
+    shapes: list[tuple[int, ...]],
+    is_onnx: bool,
+    tmp_path: Path,
+) -> None:
+    torch.manual_seed(0)
+    given = tuple(torch.randn(shape) for shape in shapes)
+    graph = regraft.load(Recurrent(kind, **options).eval(), given, dynamic_batch=False)
+    if is_onnx:
+        regraft.save(graph, tmp_path / "net.onnx", to="onnx")
+        graph = regraft.load(tmp_path / "net.onnx")
+    files, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "out", "mxnet")
+    assert report.passed, report.render()
+    (symbol,) = [f for f in files if f.name.endswith("symbol.json")]
+    nodes = json.loads(symbol.read_text())["nodes"]
+    assert [n["op"] for n in nodes].count("RNN") == (1 if not is_onnx else options.get("num_layers", 1))
+
+
+def test_a_recurrent_layer_of_an_open_batch(tmp_path: Path) -> None:
+    graph = regraft.load(Recurrent(nn.LSTM, batch_first=True).eval(), (torch.randn(2, 5, 3),))
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "out", "mxnet")
+    assert report.passed, report.render()
+    assert re.search(r"batches \d+, \d+", report.render())
+
+
+PLACES = torch.tensor([[0, 2, 1], [1, -1, 1]])
+SCATTERS: dict[str, Callable[..., torch.Tensor]] = {
+    "sums": lambda x, y: x.scatter_add(1, PLACES % 3, y),
+    "sums of rows": lambda x, y: x.index_add(0, torch.tensor([1, 1]), y),
+    "sums by several indices": lambda x, y: x.index_put(
+        (torch.tensor([1, 1, 0]), torch.tensor([2, 2, -1])), y[0], accumulate=True
+    ),
+    "a number": lambda x, y: x.scatter(1, PLACES % 3, 1.5) + y,
+}
+
+
+@pytest.mark.parametrize("function", SCATTERS.values(), ids=SCATTERS)
+def test_writes_by_index(function: Callable[..., torch.Tensor], tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return function(x, y)
+
+    given = torch.randn(2, 3), torch.randn(2, 3)
+    graph = regraft.load(Net(), given, dynamic_batch=False)
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "out", "mxnet")
+    assert report.passed, report.render()
+
+
+def test_what_needs_a_static_shape_names_the_way_out(tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.scatter(1, PLACES % 3, 1.5)
+
+    graph = regraft.load(Net(), (torch.randn(2, 3),))
+    with pytest.raises(BackendError, match="E602 expected operand 0 of a static shape") as refused:
+        write(regraft.rewrite(graph).graph, tmp_path / "out")
+    assert "--no-dynamic-batch" in str(refused.value.hint)
+
+
+def test_a_projection_and_lengths_of_sequences_are_refused(tmp_path: Path) -> None:
+    graph = regraft.load(Recurrent(nn.LSTM, proj_size=2).eval(), (torch.randn(5, 2, 3),))
+    with pytest.raises(BackendError, match="expected no projection: MXNet's RNN has one on a GPU alone"):
+        write(graph, tmp_path / "out")

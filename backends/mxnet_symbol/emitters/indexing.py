@@ -137,11 +137,11 @@ def scatter_nd(e: View) -> Reference:
     """Emit the data, and what scatter_nd puts into zeros where it puts ones into others."""
     rank = len(e.shape(1))
     places = e.node("transpose", [e.input(1)], axes=(rank - 1, *range(rank - 1)))
-    known, sizes = e.constant(1), {*e.static_shape(0)[: e.static_shape(1)[-1]]}
+    known, sizes = e.constant(1), e.static_shape(0)[: e.static_shape(1)[-1]]
     if known is None or (known < 0).any():  # scatter_nd counts no index from the end
-        if len(sizes) > 1:
-            raise e.refused("expected constant indices from 0 on, or axes of one size")
-        places = e.node("_mod_scalar", [places], scalar=min(sizes))
+        rows = [e.node("slice_axis", [places], axis=0, begin=n, end=n + 1) for n in range(len(sizes))]
+        rows = [e.node("_mod_scalar", [row], scalar=size) for row, size in zip(rows, sizes, strict=True)]
+        places = e.node("Concat", rows, dim=0, num_args=len(rows)) if len(rows) > 1 else rows[0]
     return _scattered(e, places)
 
 
@@ -153,9 +153,12 @@ def scatter_elements(e: View) -> Reference:
 
 
 def _scattered(e: View, places: Reference) -> Reference:
-    if e.operator.str("reduction") != "none":
-        raise e.refused("expected updates that replace elements: scatter_nd adds up none")
-    shape, updates = e.static_shape(0), e.input(2)
+    reduction, shape, updates = e.operator.str("reduction"), e.static_shape(0), e.input(2)
+    if reduction == "add":  # what the gradient of gather_nd is made of adds up
+        added = e.node("_backward_gather_nd", [updates, places], shape=shape)
+        return e.node("elemwise_add", [e.input(), added])
+    if reduction != "none":
+        raise e.refused(f"expected updates that replace elements or are added, got `{reduction}`")
     put = e.node("scatter_nd", [updates, places], shape=shape)
     marks = e.node("scatter_nd", [e.node("ones_like", [updates]), places], shape=shape)
     return e.node("where", [marks, put, e.input()])

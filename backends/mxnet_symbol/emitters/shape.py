@@ -145,7 +145,7 @@ def size(e: View) -> Reference:
 def shape(e: View) -> Reference:
     """Emit shape_array."""
     if e.operator.int("start") or e.operator.attribute("end") is not None:
-        raise e.refused("expected the whole shape")
+        raise e.refused_open("expected the whole shape")
     return e.node("shape_array", e.inputs())
 
 

@@ -157,15 +157,19 @@ def _sorted(call: Call, x: Value, axis: int | None, count: int, *, ascending: bo
     return call.ops("TopK", x, call.constant([count]), outputs=2, axis=axis, largest=not ascending, sorted=1)
 
 
-@TABLE.op("scatter_nd")
+@TABLE.op("scatter_nd", "_backward_gather_nd")
 def scatter_nd(call: Call) -> Value:
-    """Zeros with elements or slices at coordinates, which lie along the first axis of the indices."""
+    """Zeros with elements or slices at coordinates, which lie along the first axis of the indices.
+
+    The second, whose name says what it is for, adds up what goes to one place.
+    """
     x, indices = call.operands()
     shape = call.ints("shape")
     call.bounded(prod(shape))
     places = call.op("Transpose", call.cast(indices, "int64"), perm=[*range(1, call.rank(indices)), 0])
     zeros = call.constant(np.zeros(shape, numpy_dtype(call.dtype_of(x))))
-    return call.op("ScatterND", zeros, places, x)
+    adds = call.node.op == "_backward_gather_nd"
+    return call.op("ScatterND", zeros, places, x, reduction="add" if adds else None)
 
 
 @TABLE.op("_contrib_index_copy")
