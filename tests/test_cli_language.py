@@ -22,6 +22,7 @@ PO = ROOT / "process" / "messages" / "zh.po"
 CHINESE = re.compile("[\u4e00-\u9fff]")
 NOT_TRANSLATED = {
     "backends/mindspore_source/templates/": "comments of emitted source, which are English",
+    "backends/torch_source/templates/": "comments of emitted source, which are English",
     "backends/mindspore_source/dialect.py": "comments of emitted source, which are English",
     "backends/source/program.py": "comments of emitted source, which are English",
     "backends/source/recorded_tests.py": "comments of emitted source, which are English",

@@ -14,8 +14,9 @@ from ..ir import Graph, ModelError
 from ..ir.nesting import is_flat
 from .inputs import bindings, make_inputs
 from .modules import match
+from .runners.emitted_folder import EmittedCall, SourceRunner
 from .runners.grouped_runner import GroupedRunner
-from .runners.mindspore_runner import EmittedCall, MindSporeRunner
+from .runners.registry import source_runner
 from .runners.runs import CallRecord, Runner
 from .runners.select_runner import own_runner
 
@@ -43,7 +44,7 @@ def record_calls(source: Graph, folder: Path, *, grouped: Graph | None = None, s
     """
     runner = own_runner(source) if grouped is None else GroupedRunner(source, grouped)
     try:
-        target = MindSporeRunner.of_folder(folder)
+        target = source_runner(folder)
         try:
             return _Recorder(source, runner, target, seed).recording()
         finally:
@@ -53,7 +54,7 @@ def record_calls(source: Graph, folder: Path, *, grouped: Graph | None = None, s
 
 
 class _Recorder:
-    def __init__(self, graph: Graph, source: Runner, target: MindSporeRunner, seed: int) -> None:
+    def __init__(self, graph: Graph, source: Runner, target: SourceRunner, seed: int) -> None:
         self._graph, self._source, self._target, self._seed = graph, source, target, seed
         self._made = source.made if isinstance(source, GroupedRunner) else frozenset()
         self._sizes = bindings(graph)
@@ -117,15 +118,13 @@ class _Recorder:
 
     def _origin(self) -> str:
         """Describe the origin of the recorded values, for the tests' docstring."""
-        import mindspore
-
         sizes = ", ".join(f"{name}={size}" for name, size in sorted(self._sizes.items()))
         reference = self._graph.origin.reference
         return (
             f"The values were recorded from {f'`{reference}`' if reference else 'a graph'} in "
             f"{self._source.runtime}, with the weights of the checkpoint beside this file, on inputs drawn "
-            f"with NumPy {np.__version__}, seed {self._seed}{f', {sizes}' if sizes else ''}; MindSpore was "
-            f"{mindspore.__version__}, Python {sys.version_info.major}.{sys.version_info.minor}."
+            f"with NumPy {np.__version__}, seed {self._seed}{f', {sizes}' if sizes else ''}; the target was "
+            f"{self._target.runtime}, Python {sys.version_info.major}.{sys.version_info.minor}."
         )
 
 

@@ -237,11 +237,10 @@ def verify(
         structure, notes = _structure(sides, target, renames, agreed, train=train)
         drawn = None
         if laws and isinstance(target, (str, Path)) and is_source_folder(Path(target)):
-            from .runners.emitted_net import constructed
             from .two_nets.emitted import emitted_laws
 
             folder = Path(target)
-            drawn = emitted_laws(source, folder, lambda: constructed(folder), train=train)
+            drawn = emitted_laws(source, folder, train=train)
         return Report(
             sides.title(sides.source),
             sides.title(sides.target),

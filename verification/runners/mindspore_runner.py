@@ -6,7 +6,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,8 @@ from ..structure.mindspore_settings import SettingsRecorder
 from ..structure.settings import Setting
 from ..structure.sharing import Held
 from ..training.step import Step
-from .emitted_net import emitted_net
+from .emitted_folder import EmittedCall, argument_sources, own_classes
+from .emitted_net import drawn_net, emitted_net
 from .mindspore_cells import (
     cells_of,
     evaluating,
@@ -34,7 +34,6 @@ from .mindspore_cells import (
     use_own_names,
 )
 from .mindspore_values import (
-    argument_sources,
     array_of,
     fill_slots,
     flatten_results,
@@ -51,21 +50,6 @@ if TYPE_CHECKING:
     from ...ir.recipe import UpdateRule
     from ..recipes.mindspore_training import MindSporeTraining
     from ..recipes.trajectories import Batch, Reading, Trajectory
-
-
-@dataclass(frozen=True, slots=True)
-class EmittedCall:
-    """A recorded call of a Cell whose class the emitted file defines.
-
-    Attributes:
-        name: the call's name in the source, ``layer1.0#1``.
-        cell: the Cell as an expression, ``net.layer1[0]``.
-        arguments: arguments as source, ``{0}`` for the first tensor; None if there are other values.
-    """
-
-    name: str
-    cell: str
-    arguments: tuple[str, ...] | None
 
 
 class MindSporeRunner:
@@ -293,10 +277,7 @@ class MindSporeRunner:
     def emitted_calls(self) -> dict[str, list[EmittedCall]]:
         """Return class of the emitted file, in its order -> calls of its Cells in the last `run`."""
         expressions = source_expressions(self._net)
-        classes = [c for c in vars(sys.modules[self._imported]).values() if isinstance(c, type)]
-        found: dict[str, list[EmittedCall]] = {
-            c.__name__: [] for c in classes if c.__module__ == self._imported
-        }
+        found: dict[str, list[EmittedCall]] = {name: [] for name in own_classes(self._imported)}
         for name, (cell, (arguments, keywords)) in self._arguments.items():
             if type(cell).__name__ in found and type(cell).__module__ == self._imported:
                 given = None if keywords else argument_sources(arguments)
@@ -483,3 +464,8 @@ def output_runner(path: Path, threads: int | None = None, *, optimised: bool = T
     """Return a runner of an emitted folder; see `registry`."""
     del threads, optimised  # MindSpore takes their number from OMP_NUM_THREADS, and fuses nothing in PyNative
     return MindSporeRunner.of_folder(path)
+
+
+def constructed(folder: Path) -> Graph:
+    """Return the tree of the net that a folder's ``build(checkpoint=None)`` draws; see `registry`."""
+    return drawn_net(folder)

@@ -10,25 +10,6 @@ import numpy as np
 from .runs import Placeholder
 
 
-def argument_sources(arguments: tuple[Any, ...]) -> tuple[str, ...] | None:
-    """Return recorded arguments as source, ``{0}`` for tensor 0; None if one is no tensor, tuple or None."""
-    try:
-        return tuple(map(_argument_source, arguments))
-    except TypeError:
-        return None
-
-
-def _argument_source(value: Any) -> str:
-    if isinstance(value, Placeholder):
-        return f"{{{value.index}}}"
-    if type(value) in (tuple, list):
-        inside = ", ".join(map(_argument_source, value))
-        return f"[{inside}]" if type(value) is list else f"({inside}{',' * (len(value) == 1)})"
-    if value is None:
-        return "None"
-    raise TypeError(type(value).__name__)
-
-
 def map_tensors(value: Any, visit: Callable[[Any], Any]) -> Any:
     """Replace the tensors in a structure of tuples, lists and dicts; a Parameter is no input and stays."""
     from mindspore import Parameter, Tensor

@@ -2,12 +2,14 @@
 
 A file has the functions that its row states: ``model_runner(graph)`` for live models, ``file_runner(graph)``
 for a model that is a file which its runtime may run (`Origin.trusted`),
-``output_runner(path, threads, optimised=...)`` for what a target wrote, and ``exact_runner(graph)`` for a
-model in float64. It is imported when something of its framework is run.
+``output_runner(path, threads, optimised=...)`` for what a target wrote, ``constructed(folder)`` for the tree
+of the net that a folder of source draws anew, and ``exact_runner(graph)`` for a model in float64. It is
+imported when something of its framework is run.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +19,7 @@ from ...formats.renames import target_of
 
 if TYPE_CHECKING:
     from ...ir import Graph
+    from .emitted_folder import SourceRunner
     from .runs import Runner
 
 
@@ -31,6 +34,7 @@ class Runtime:
         output: name for an output in hints; empty if it runs none.
         suffix: suffix of an output that is one file.
         entry: the file that an output folder has; its ``renames.json`` says for which framework it is.
+        output_module: the file beside this one that runs its outputs; empty for `module`.
         trains: whether it makes training steps too, of models and of outputs.
         is_exact: whether it can run a model in float64.
     """
@@ -41,6 +45,7 @@ class Runtime:
     output: str = ""
     suffix: str = ""
     entry: str = ""
+    output_module: str = ""
     trains: bool = False
     is_exact: bool = False
 
@@ -48,16 +53,37 @@ class Runtime:
         """Import the file."""
         return import_module(f".{self.module}", __package__)
 
+    def load_for_outputs(self) -> Any:
+        """Import the file that runs outputs."""
+        return import_module(f".{self.output_module or self.module}", __package__)
+
     def has_written(self, path: Path) -> bool:
         """Whether this runtime runs an output at a path."""
         if self.entry and path.is_dir():
             written_for = target_of(renames_of_output(path))
-            return (path / self.entry).exists() and written_for in ("", self.framework)
+            entry = path / self.entry
+            return entry.exists() and self.framework == (written_for or _imported_by(entry))
         return bool(self.suffix) and path.suffix == self.suffix and path.is_file()
 
 
+def _imported_by(entry: Path) -> str:
+    """Return the framework whose name stands first in the imports of a file without a map beside it."""
+    text = entry.read_text(encoding="utf-8", errors="replace")
+    found = re.search(r"^(?:from|import) (torch|mindspore)\b", text, re.MULTILINE)
+    return found[1] if found else "mindspore"
+
+
 RUNTIMES = (
-    Runtime("torch", "torch_runner", model="a PyTorch module", trains=True, is_exact=True),
+    Runtime(
+        "torch",
+        "torch_runner",
+        model="a PyTorch module",
+        output="an emitted folder with model.py",
+        entry="model.py",
+        output_module="torch_folder",
+        trains=True,
+        is_exact=True,
+    ),
     Runtime(
         "mindspore",
         "mindspore_runner",
@@ -88,6 +114,14 @@ def is_source_folder(path: Path) -> bool:
     """Whether a path is a folder of source that a runtime runs."""
     found = runtime_of_output(path)
     return found is not None and bool(found.entry)
+
+
+def source_runner(folder: Path) -> SourceRunner:
+    """Return a runner of a folder of source."""
+    found = runtime_of_output(folder)
+    assert found is not None
+    runner: SourceRunner = found.load_for_outputs().output_runner(folder)
+    return runner
 
 
 def renames_of_output(path: Path) -> Path:

@@ -149,7 +149,7 @@ def target_runner(target: Target, *, threads: int | None = None, optimised: bool
     path = Path(target)
     runtime = runtime_of_output(path)
     if runtime is not None:
-        return runtime.load().output_runner(path, threads, optimised=optimised)
+        return runtime.load_for_outputs().output_runner(path, threads, optimised=optimised)
     outputs = " or ".join(row.output for row in reversed(RUNTIMES) if row.output)
     raise UsageError(
         "E001",

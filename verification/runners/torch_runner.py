@@ -266,7 +266,7 @@ class TorchRunner:
         def enter(module: Any, arguments: Any, keywords: Any) -> None:
             if is_dynamo_compiling() or _is_transformed():
                 return
-            path = self._paths[module]
+            path = self._path_of(module)
             counts[path] = counts.get(path, 0) + 1
             name = f"{path}#{counts[path]}"
             leaves, spec = pytree.tree_flatten((arguments, keywords))
@@ -298,8 +298,7 @@ class TorchRunner:
             """Forget a call that raised: models try arguments, and call again without."""
             nonlocal has_left
             if not has_left and open_ and open_[-1][0] is module:
-                open_.pop()
-                counts[self._paths[module]] -= 1
+                counts[open_.pop()[1].rpartition("#")[0]] -= 1
             has_left = False
 
         handles: list[Any] = []
@@ -308,6 +307,10 @@ class TorchRunner:
             handles.append(module.register_forward_hook(leave, with_kwargs=True))
             handles.append(module.register_forward_hook(end, with_kwargs=True, always_call=True))
         return handles
+
+    def _path_of(self, module: Any) -> str:
+        """Return the path under which a call of a module is recorded."""
+        return self._paths[module]
 
     def _instead(self, call: str, outputs: Sequence[np.ndarray]) -> Sequence[Any] | None:
         """Return the tensors that go on behind a recorded call; None for those that it gave."""

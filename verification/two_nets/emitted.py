@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ...formats.renames import computed, read_renames
 from ...ir import Graph, Initializer, ModelError, Parameter
+from ..runners.registry import runtime_of_output
 from .initializer_source import spelling, written
 from .laws import LawRow
 from .report import Laws
@@ -22,7 +24,7 @@ _DRAWS, _ENOUGH = 8, 1024
 """How often a net is drawn at most, so that its smallest random parameter has enough values."""
 
 
-def emitted_laws(source: Graph, folder: Path, draw: Callable[[], Graph], *, train: bool) -> Laws | None:
+def emitted_laws(source: Graph, folder: Path, *, train: bool) -> Laws | None:
     """One row per floating-point parameter of an emitted folder that the source has too.
 
     What the source draws it from is what the source states: its weights may be trained. What the emitted net
@@ -31,7 +33,6 @@ def emitted_laws(source: Graph, folder: Path, draw: Callable[[], Graph], *, trai
     Args:
         source: the source's graph.
         folder: the emitted folder, for its ``renames.json``.
-        draw: gives the tree of a net that `build(checkpoint=None)` gave.
         train: whether a difference counts: then small parameters are drawn several times, as a few values
             tell little.
 
@@ -45,6 +46,9 @@ def emitted_laws(source: Graph, folder: Path, draw: Callable[[], Graph], *, trai
         return None
     targets = _targets(folder / "renames.json")
     names = source.parameter_paths()
+    runtime = runtime_of_output(folder)
+    assert runtime is not None
+    draw = partial(runtime.load_for_outputs().constructed, folder)
     drawn = draw()
     found = _by_path(drawn)
     pairs: list[tuple[str, str, Parameter, list[Parameter]]] = []
@@ -61,8 +65,9 @@ def emitted_laws(source: Graph, folder: Path, draw: Callable[[], Graph], *, trai
         for _, target, _, theirs in pairs:
             if target in again:
                 theirs.append(again[target])
-    rows = [_row(drawn, *pair, tests=max(len(pairs), 1)) for pair in pairs]
-    return Laws("mindspore", rows, train=train)
+    framework = runtime.framework
+    rows = [_row(framework, drawn, *pair, tests=max(len(pairs), 1)) for pair in pairs]
+    return Laws(framework, rows, train=train)
 
 
 def _by_path(graph: Graph) -> dict[str, Parameter]:
@@ -90,7 +95,14 @@ def _targets(path: Path) -> Mapping[str, str]:
 
 
 def _row(
-    drawn: Graph, name: str, target: str, mine: Parameter, draws: Sequence[Parameter], *, tests: int
+    framework: str,
+    drawn: Graph,
+    name: str,
+    target: str,
+    mine: Parameter,
+    draws: Sequence[Parameter],
+    *,
+    tests: int,
 ) -> LawRow:
     theirs = draws[0]
     law = mine.initializer
@@ -104,7 +116,7 @@ def _row(
         other, measured = looks_like(sample(theirs.data.numpy())), ("target",)
     remedy = ""
     if passed is False and law is not None:
-        remedy = spelling(law, "mindspore", class_name, attribute, own=True)
+        remedy = spelling(law, framework, class_name, attribute, own=True)
     return LawRow(
         name,
         target,

@@ -1,0 +1,138 @@
+"""Runs the net of an emitted folder of PyTorch source."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...frontends import LoadOptions, read_tree
+from ...frontends.torch_module.export.tensors import array_of
+from ...ir import Graph, ModelError, TensorData
+from ..structure.sharing import Held
+from .emitted_folder import EmittedCall, argument_sources, import_model, own_classes, source_paths
+from .runs import Run
+from .torch_runner import TorchRunner
+
+
+class TorchFolderRunner(TorchRunner):
+    """The module that ``build()`` of a folder makes, in eager mode.
+
+    Args:
+        folder: the emitted folder.
+
+    Raises:
+        ModelError: when ``model.py`` or ``renames.json`` cannot be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        net, self._imported = _built(folder, lambda module: module.build())
+        super().__init__(read_tree(net, LoadOptions()))
+        self._turns: dict[int, int] = {}
+
+    @cached_property
+    def _sources(self) -> Mapping[int, str | tuple[str, ...]]:
+        """Id of a module -> its path or paths in the source."""
+        return source_paths(self._folder, self._model.named_modules())
+
+    @cached_property
+    def _paths(self) -> dict[Any, str]:
+        """Module object -> its path in the source, the first of several."""
+        found = {module: self._sources.get(id(module)) for module in self._model.modules()}
+        return {m: p if isinstance(p, str) else p[0] for m, p in found.items() if p is not None}
+
+    def _path_of(self, module: Any) -> str:
+        path = self._sources[id(module)]
+        if isinstance(path, str):
+            return path
+        turn = self._turns[id(module)] = self._turns.get(id(module), -1) + 1
+        return path[turn % len(path)]
+
+    @cached_property
+    def _named_tensors(self) -> dict[str, Any]:
+        """Parameters and buffers by their names in the net."""
+        return {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
+
+    def _run(
+        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Run:
+        self._turns = {}
+        return super()._run(inputs, calls, given)
+
+    def held(self) -> list[Held]:
+        """Return the net's parameters and buffers, each with every name that it is registered under."""
+        names: dict[int, list[str]] = {}
+        tensors: dict[int, Any] = {}
+        kept = self._model.state_dict(keep_vars=True)
+        for name, tensor in kept.items():
+            names.setdefault(id(tensor), []).append(name)
+            tensors[id(tensor)] = tensor
+        return [Held.of(names[key], TensorData.of(array_of(tensor))) for key, tensor in tensors.items()]
+
+    def emitted_calls(self) -> dict[str, list[EmittedCall]]:
+        """Return class of the emitted file, in its order -> calls of its modules in the last `run`."""
+        from torch.utils import _pytree as pytree
+
+        expressions = _expressions(self._model)
+        found: dict[str, list[EmittedCall]] = {name: [] for name in own_classes(self._imported)}
+        for name, (module, leaves, spec, _) in self._arguments.items():
+            if type(module).__module__ == self._imported:
+                arguments, keywords = pytree.tree_unflatten(leaves, spec)
+                given = None if keywords else argument_sources(tuple(arguments))
+                found[type(module).__name__].append(EmittedCall(name, expressions[id(module)], given))
+        return found
+
+    def close(self) -> None:
+        """Forget the recorded arguments and the imported module."""
+        super().close()
+        sys.modules.pop(self._imported, None)
+
+
+def _expressions(net: Any) -> dict[int, str]:
+    """Return id of a module -> the expression that reaches it from ``net``."""
+    found: dict[int, str] = {}
+    for path, module in net.named_modules():
+        steps = path.split(".") if path else []
+        text = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)
+        found[id(module)] = f"net{text}"
+    return found
+
+
+def _refusal(action: str, error: Exception, place: str = "") -> ModelError:
+    return ModelError(
+        "E702", f"torch could not {action} the model: {type(error).__name__}: {error}", place=place
+    )
+
+
+def _built(folder: Path, build: Callable[[Any], Any]) -> tuple[Any, str]:
+    """Return the net that `build` makes of the folder's ``model.py``, and the module's name."""
+    module = import_model(folder / "model.py", _refusal)
+    try:
+        return build(module), module.__name__
+    except Exception as error:  # emitted code, which a user may have edited
+        sys.modules.pop(module.__name__, None)
+        raise _refusal("build", error, str(folder / "model.py")) from error
+
+
+def constructed(folder: Path) -> Graph:
+    """Return the tree, with initial distributions, of the net that ``build(checkpoint=None)`` draws.
+
+    Raises:
+        ModelError: when ``model.py`` cannot be used.
+    """
+    net, name = _built(folder, lambda module: module.build(checkpoint=None))
+    try:
+        return read_tree(net, LoadOptions())
+    finally:
+        sys.modules.pop(name, None)
+
+
+def output_runner(path: Path, threads: int | None = None, *, optimised: bool = True) -> TorchFolderRunner:
+    """Return a runner of an emitted folder; see `registry`."""
+    del threads, optimised  # torch takes their number from the process, and fuses nothing in eager mode
+    return TorchFolderRunner(path)
