@@ -128,6 +128,25 @@ TARGETS = {
             in_shards=True,
             further=("{}.data", "{}-*-of-*.data"),
         ),
+        Target(
+            "torch",
+            "a directory",
+            "torch_source",
+            Preparation(("group-modules", "rename-parameters"), "group", only_flat=True),
+            holds_stubs=True,
+            writes_tests=True,
+            takes_emitters=True,
+            in_shards=True,
+            runs_in="torch",
+            pass_options=("partial",),
+            further=(
+                "model.safetensors",
+                "model-*-of-*.safetensors",
+                "test_model.py",
+                "test_model.npz",
+                "train.py",
+            ),
+        ),
         Target("mxnet", "a directory", "mxnet_symbol", takes_emitters=True, is_read_back=True),
     )
 }

@@ -220,7 +220,7 @@ class TestOperators:
         ):
             with pytest.raises(regraft.UsageError, match="expected an operator that regraft does not have"):
                 add()
-        with pytest.raises(regraft.UsageError, match="mindspore, mxnet"):
+        with pytest.raises(regraft.UsageError, match="mindspore, torch, mxnet"):
             regraft.add_emitter("onnx", "Conv")
         for framework in ("tensorflow", "onnx"):
             with pytest.raises(regraft.UsageError, match=f"torch, mindspore, mxnet, got `{framework}`"):

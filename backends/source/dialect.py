@@ -65,6 +65,10 @@ class Dialect:
         size_tensor: returns a tensor of sizes: of the sizes, "int" or "tuple", an element type, and whether
             only a run gives them.
         concatenation: the function that joins tensors.
+        registration: the method of the base class that registers a tensor by name, for attributes whose
+            constructor is a call of it; empty for a framework in which assignment does.
+        drawing: end of the names of arguments for initial distributions that no layer of the framework takes:
+            they become statements behind the layer; empty where layers take them.
         activated: (class of the source, argument) of the layer that is given its activation; None for none.
         distribution_arguments: names of the arguments for initial distributions.
         bias_argument: name of the argument that says whether a layer has a bias.
@@ -91,6 +95,8 @@ class Dialect:
     distribution: Callable[[Parameter], Part | None] = _unknown
     size_tensor: Callable[[Part, str, str, bool], Part] | None = None
     concatenation: str = ""
+    registration: str = ""
+    drawing: str = ""
     activated: tuple[str, str] | None = None
     distribution_arguments: frozenset[str] = frozenset()
     bias_argument: str = "bias"

@@ -83,7 +83,7 @@ class State:
 Nested = int | tuple[int, ...]
 """A number, or several as one tuple: slots of operands, or numbers of results."""
 
-Extra = tuple[str, float, int, str]
+Extra = tuple[str, float, int | tuple[int, ...], str]
 """(name, fill, size, element type) of a vector that the framework's layer holds and the source does not."""
 
 

@@ -7,10 +7,10 @@ an element is 0, and `ops.logcumsumexp` is wrong behind an infinity.
 from __future__ import annotations
 
 from ....ir import Operator
+from ...source.emitters.settings import count_of, number, numbers
 from ...source.emitting import Argument, Call, EmitterTable, Expression, Refused, View
 from ...source.expressions import Helper, Part, call, method
 from .initializers import ms_dtype
-from .run_time.settings import count_of, number, numbers
 
 TABLE = EmitterTable()
 

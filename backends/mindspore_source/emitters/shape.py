@@ -6,6 +6,7 @@ import numpy as np
 
 from ....ir import Input
 from ....ir.dims import is_computed
+from ...source.emitters.settings import numbers
 from ...source.emitters.shapes import join_sizes
 from ...source.emitting import (
     Argument,
@@ -21,7 +22,6 @@ from ...source.emitting import (
 )
 from ...source.expressions import COMPARE, Attribute, Element, Part, Tuple, call, infix, method
 from .initializers import ms_dtype
-from .run_time.settings import numbers
 
 TABLE = EmitterTable()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..dialect import Dialect
-from ..expressions import MISSING, Call, FanIn, Literal, NnClass, Part, Tuple, literal_source
+from ..expressions import MISSING, Argument, Call, FanIn, Literal, NnClass, Part, Tuple, literal_source
 from ..names import snake_case
 from ..rendering import Renderer
 from ..traversal import children, literals, rebuild, walk
@@ -41,6 +41,11 @@ class Factory:
     is_padded: bool = False
 
     @property
+    def is_needed(self) -> bool:
+        """Whether nothing but a function can state what its layers are drawn from."""
+        return bool(self._drawn())
+
+    @property
     def has_bias(self) -> bool | None:
         """Whether its layers have a bias; None where that is an argument, or they never have one."""
         found = self.fixed.get(self.dialect.bias_argument)
@@ -56,13 +61,22 @@ class Factory:
         renderer = Renderer()
         arguments = [*self.positional, *(f"{n}={literal_source(v)}" for n, v in self.passed.items())]
         given = [*self.positional, *(f"{n}={n}" for n in self.passed)]
-        given += [f"{n}={renderer.text(part)}" for n, part in self.fixed.items()]
+        fixed = {n: part for n, part in self.fixed.items() if not _is_drawing(n, self.dialect)}
+        given += [f"{n}={renderer.text(part)}" for n, part in fixed.items()]
         layer = renderer.text(self.callee)
-        return (
-            f"def {self.name}({', '.join(arguments)}):\n"
-            f'    """{self._describe(layer)}."""\n'
-            f"    return {layer}({', '.join(given)})\n"
-        )
+        head = f'def {self.name}({", ".join(arguments)}):\n    """{self._describe(layer)}."""\n'
+        if not self._drawn():
+            return f"{head}    return {layer}({', '.join(given)})\n"
+        lines = [f"layer = {layer}({', '.join(given)})"]
+        for name, part in self._drawn().items():
+            assert isinstance(part, Call)
+            tensor = Argument("", f"layer.{name.removesuffix(self.dialect.drawing)}")
+            lines.append(renderer.text(replace(part, arguments=(tensor, *part.arguments))))
+        return head + "".join(f"    {line}\n" for line in [*lines, "return layer"])
+
+    def _drawn(self) -> dict[str, Part]:
+        """Return the distributions that are statements: argument for them -> call without its tensor."""
+        return {name: part for name, part in self.fixed.items() if _is_drawing(name, self.dialect)}
 
     def _describe(self, layer: str) -> str:
         """Describe the layer in one phrase: ``nn.Conv2d without bias, with explicit padding``."""
@@ -77,7 +91,7 @@ class Factory:
         """Return the layer's features, for the docstring."""
         found = [] if self.has_bias is None else ["bias"]
         found += ["explicit padding"] if self.is_padded else []
-        initializers = len(self.dialect.distribution_arguments & set(self.fixed))
+        initializers = len(self._drawn()) or len(self.dialect.distribution_arguments & set(self.fixed))
         if initializers:
             found.append(f"the source's initializer{'s' * (initializers > 1)}")
         return found
@@ -107,7 +121,7 @@ class Factories:
         by_size = sorted(groups.items(), key=lambda item: -len({place for place, _ in item[1]}))
         for style, group in by_size:
             factory = _make_factory([call for _, call in group], dialect)
-            if factory is not None and _is_worth_it(factory, group):
+            if factory is not None and (factory.is_needed or _is_worth_it(factory, group)):
                 factory.name = self._name(factory)
                 self.chosen[style] = factory
 
@@ -132,8 +146,13 @@ class Factories:
         if not others:
             return base
         if factory.has_bias not in {f.has_bias for f in others}:
-            return f"{base}_with_bias" if factory.has_bias else f"{base}_without_bias"
+            return f"{base}_without_bias" if factory.has_bias is False else f"{base}_with_bias"
         return f"{base}_{len(others) + 1}"
+
+
+def _is_drawing(name: str, dialect: Dialect) -> bool:
+    """Whether an argument is a distribution that is written as a statement."""
+    return bool(dialect.drawing) and name.endswith(dialect.drawing)
 
 
 def _group_key(call: Call) -> object | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..class_definition import Class, sequence_of
 from ..dialect import Dialect
-from ..expressions import MISSING, Argument, Call, NnClass, OptionalMember, Part, literal_source
+from ..expressions import MISSING, Argument, Call, NnClass, OptionalMember, Part, Quoted, literal_source
 from .class_renderer import ClassRenderer
 from .method import write_methods
 
@@ -35,6 +37,10 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool) -> str:
         if name in class_.branches:
             built = renderer.text(class_.branches[name])
             setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
+        elif dialect.registration and isinstance(part, Call) and part.callee == dialect.registration:
+            setup.append(
+                renderer.text(replace(part, arguments=(Argument("", Quoted(name)), *part.arguments)))
+            )
         elif name:
             setup += ["# initial distribution unknown"] if name in definition.unknown else []
             before, built = _construct_attribute(class_, renderer, name, part, dialect.sequential)
@@ -62,7 +68,7 @@ def _construct_attribute(
     """Return the constructor of an attribute, and the lines before."""
     members = sequence_of(None, name, part)
     lines = [] if members is None else _collect_members(class_, renderer, members)
-    return lines, renderer.text(Call(sequential, (Argument("", "layers"),)) if lines else part)
+    return lines, renderer.text(Call(sequential, (Argument("", "*layers"),)) if lines else part)
 
 
 def _collect_members(class_: Class, renderer: ClassRenderer, members: Call) -> list[str]:

@@ -83,7 +83,7 @@ class InvertedResidual(nn.Cell):
             conv2d(hidden_channels, out_channels, 1),
             batch_norm2d(out_channels),
         ]
-        self.conv = nn.SequentialCell(layers)
+        self.conv = nn.SequentialCell(*layers)
 
     def construct(self, x):
         out = self.conv(x)

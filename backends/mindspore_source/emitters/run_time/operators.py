@@ -5,9 +5,9 @@ An emitter here is asked where that of the family refuses.
 
 from __future__ import annotations
 
+from ....source.emitters.settings import count_of, number, numbers
 from ....source.emitting import EmitterTable, Expression, Literal, Refused, View, first_element
 from ....source.expressions import Helper, Part, Quoted, call, method
-from .settings import count_of, number, numbers
 
 TABLE = EmitterTable()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ....source.emitting import Expression, Literal, Refused, View
-from ....source.expressions import ATOM, Element, Helper, Part, call
+from ..emitting import Expression, Literal, Refused, View
+from ..expressions import ATOM, Element, Helper, Part, call
 
 
 def numbers(view: View, slot: int, hint: str = "axes") -> Part:

@@ -1,0 +1,65 @@
+"""All emitters, merged by name from the family files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...source.emitters import PYTHON
+from ...source.emitting import CallEmitter, EmitterTable
+from ...source.helpers import HelperText
+from ...source.text_emitters import TextEmitter, text_emitter
+from . import (
+    activation,
+    attention,
+    conv,
+    indexing,
+    linear,
+    linear_algebra,
+    loss,
+    math,
+    norm,
+    pool,
+    random,
+    recurrent,
+    reduce,
+    resize,
+    shape,
+    stub,
+)
+
+TABLE = EmitterTable.merge(
+    PYTHON,
+    activation.TABLE,
+    attention.TABLE,
+    conv.TABLE,
+    indexing.TABLE,
+    linear.TABLE,
+    linear_algebra.TABLE,
+    loss.TABLE,
+    math.TABLE,
+    norm.TABLE,
+    pool.TABLE,
+    random.TABLE,
+    recurrent.TABLE,
+    reduce.TABLE,
+    resize.TABLE,
+    shape.TABLE,
+    stub.TABLE,
+)
+"""Every IR operator that can be written as PyTorch source: the tables of the family files, merged."""
+
+HELPERS = {
+    "Unsupported": HelperText(stub.STUB),
+    "numbers": HelperText(
+        '''def numbers(sizes):
+    """The elements of a tensor of integers as Python numbers."""
+    return tuple(sizes.tolist())
+'''
+    ),
+}
+"""Functions and classes of an emitted file's own."""
+
+
+def own_emitters() -> tuple[dict[str, CallEmitter], Callable[[TextEmitter], CallEmitter]]:
+    """Return the table that users add emitters to, and what makes one of a user's function."""
+    return TABLE.calls, text_emitter

@@ -1,0 +1,208 @@
+"""Convolutions; padding that torch's layers do not have is a padding of its own before them."""
+
+from __future__ import annotations
+
+import math
+
+from ...source.emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Part,
+    Refused,
+    State,
+    View,
+    optional,
+    same,
+)
+from ...source.expressions import call
+from .initializers import dtype_argument, laws_of_layer, without_bias
+
+TABLE = EmitterTable()
+
+
+def _sizes(view: View) -> tuple[int, tuple[int, ...], list[int], list[int], int]:
+    """Return (spatial rank, weight shape, strides, dilations, group)."""
+    weight = view.static_shape(1)
+    rank = len(weight) - 2
+    if rank not in (1, 2, 3):
+        raise Refused
+    operator = view.operator
+    strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
+    return rank, weight, strides, dilations, operator.int("group")
+
+
+def _pads(
+    view: View, rank: int, kernel: tuple[int, ...], strides: list[int], dilations: list[int]
+) -> list[int]:
+    """Return ONNX's [begins…, ends…]; those of a named mode, where they do not depend on the size.
+
+    Raises:
+        Refused: where they do.
+    """
+    mode = view.operator.str("auto_pad")
+    if mode == "NOTSET":
+        return view.operator.spatial("pads", rank)
+    if mode == "VALID":
+        return [0] * 2 * rank
+    begins, ends = [], []
+    for axis, size in enumerate(view.shape()[2:]):
+        stride, reach = strides[axis], dilations[axis] * (kernel[axis] - 1) + 1
+        if stride == 1:
+            total = reach - 1
+        elif isinstance(size, int):
+            total = max((-(-size // stride) - 1) * stride + reach - size, 0)
+        else:
+            raise Refused
+        half, more = total // 2, total - total // 2
+        begins.append(more if mode == "SAME_LOWER" else half)
+        ends.append(half if mode == "SAME_LOWER" else more)
+    return begins + ends
+
+
+def pad_before(view: View, pads: list[int], value: float | None = None) -> Part:
+    """Return ``F.pad(x, …)`` for [begins…, ends…] of the spatial axes; the operand itself for none."""
+    rank = len(pads) // 2
+    flat = [pads[at] for axis in reversed(range(rank)) for at in (axis, axis + rank)]
+    while len(flat) > 2 and flat[-2:] == [0, 0]:
+        flat = flat[:-2]
+    return call("F.pad", view.use(0), tuple(flat), value=value) if any(flat) else view.use(0)
+
+
+def _state(view: View) -> tuple[State, ...]:
+    if not view.has(2):
+        return (State(1, "weight"),)
+    view.parameter(2)
+    return State(1, "weight"), State(2, "bias")
+
+
+def _constructor(
+    view: View, name: str, channels: tuple[int, int], fan_in: tuple[int, int], extra: tuple[Argument, ...]
+) -> Call:
+    """Return the constructor call of a convolution layer."""
+    _, weight, strides, dilations, group = _sizes(view)
+    parameter = view.parameter(1)
+    bias = view.parameter(2) if view.has(2) else None
+    arguments = [
+        Argument("", Literal(channels[0], "in_channels")),
+        Argument("", Literal(channels[1], "out_channels")),
+        Argument("", Literal(same(weight[2:]), "kernel_size")),
+        optional("stride", same(strides), 1),
+        *extra,
+        optional("dilation", same(dilations), 1),
+        optional("groups", group, 1),
+        *without_bias(view.has(2)),
+        *laws_of_layer(view, name, {"weight": parameter, "bias": bias}, fan_in),
+    ]
+    return Call(NnClass(name), (*arguments, *dtype_argument(parameter)))
+
+
+@TABLE.layer("Conv")
+def conv(view: View) -> NnLayer:
+    """Emit nn.Conv1d, Conv2d, Conv3d."""
+    rank, weight, strides, dilations, group = _sizes(view)
+    pads = _pads(view, rank, weight[2:], strides, dilations)
+    if pads[:rank] != pads[rank:]:
+        raise Refused
+    padding = (optional("padding", same(pads[:rank]), 0),)
+    area = math.prod(weight[2:])
+    constructor = _constructor(
+        view, f"Conv{rank}d", (weight[1] * group, weight[0]), (weight[1], area), padding
+    )
+    return NnLayer(constructor, _state(view))
+
+
+@TABLE.call("Conv")
+def functional_conv(view: View) -> Expression:
+    """Emit F.conv1d, conv2d, conv3d, with the weight as an operand; uneven padding goes before it."""
+    rank = view.rank(1) - 2
+    if rank not in (1, 2, 3):
+        raise Refused
+    operator = view.operator
+    strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
+    kernel = operator.ints("kernel_shape") or [d if isinstance(d, int) else 0 for d in view.shape(1)[2:]]
+    if 0 in kernel:
+        raise Refused
+    pads = _pads(view, rank, tuple(kernel), strides, dilations)
+    even = pads[:rank] == pads[rank:]
+    group = operator.int("group")
+    return call(
+        f"F.conv{rank}d",
+        view.use(0) if even else pad_before(view, pads),
+        view.use(1),
+        *([view.use(2)] if view.has(2) else []),
+        stride=same(strides) if set(strides) != {1} else None,
+        padding=same(pads[:rank]) if even and any(pads) else None,
+        dilation=same(dilations) if set(dilations) != {1} else None,
+        groups=group if group != 1 else None,
+    )
+
+
+def _transposed(view: View, rank: int) -> tuple[list[int], list[int]]:
+    """Return padding and output_padding of a transposed convolution in torch's terms.
+
+    Raises:
+        Refused: for ends that are cropped by more than the beginnings, and for sizes that are asked for.
+    """
+    operator = view.operator
+    if operator.str("auto_pad") != "NOTSET" or operator.ints("output_shape"):
+        raise Refused
+    pads, more = operator.spatial("pads", rank), operator.spatial("output_padding", rank)
+    added = [o + b - e for o, b, e in zip(more, pads[:rank], pads[rank:], strict=True)]
+    if min(added) < 0:
+        raise Refused
+    strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
+    if any(a >= max(s, d) for a, s, d in zip(added, strides, dilations, strict=True)):
+        raise Refused
+    return pads[:rank], added
+
+
+@TABLE.layer("ConvTranspose")
+def conv_transpose(view: View) -> NnLayer:
+    """Emit nn.ConvTranspose1d, 2d, 3d; output_padding says what the ends are cropped less."""
+    rank, weight, _, _, group = _sizes(view)
+    padding, added = _transposed(view, rank)
+    extra = (optional("padding", same(padding), 0), optional("output_padding", same(added), 0))
+    area = math.prod(weight[2:])
+    constructor = _constructor(
+        view, f"ConvTranspose{rank}d", (weight[0], weight[1] * group), (weight[1], area), extra
+    )
+    return NnLayer(constructor, _state(view))
+
+
+@TABLE.call("ConvTranspose")
+def functional_conv_transpose(view: View) -> Expression:
+    """Emit F.conv_transpose1d, 2d, 3d, with the weight as an operand."""
+    rank = view.rank(1) - 2
+    if rank not in (1, 2, 3):
+        raise Refused
+    padding, added = _transposed(view, rank)
+    operator = view.operator
+    strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
+    group = operator.int("group")
+    return call(
+        f"F.conv_transpose{rank}d",
+        view.use(0),
+        view.use(1),
+        *([view.use(2)] if view.has(2) else []),
+        stride=same(strides) if set(strides) != {1} else None,
+        padding=same(padding) if any(padding) else None,
+        output_padding=same(added) if any(added) else None,
+        dilation=same(dilations) if set(dilations) != {1} else None,
+        groups=group if group != 1 else None,
+    )
+
+
+@TABLE.call("Col2Im")
+def columns_to_image(view: View) -> Expression:
+    """Emit F.fold, for images of two dimensions."""
+    size, window = view.ints(1), view.ints(2)
+    pads = view.operator.spatial("pads", 2)
+    if len(size) != 2 or pads[:2] != pads[2:]:
+        raise Refused
+    named = {name: tuple(view.operator.spatial(f"{name}s", 2)) for name in ("dilation", "stride")}
+    return call("F.fold", view.use(0), tuple(size), tuple(window), padding=tuple(pads[:2]), **named)

@@ -1,0 +1,188 @@
+"""Looking up: embeddings, gathers, scatters, slices."""
+
+from __future__ import annotations
+
+from ....ir import Parameter
+from ...source.emitters.settings import number
+from ...source.emitters.subscripts import gather_by_subscript, slice_by_subscript
+from ...source.emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Refused,
+    State,
+    View,
+    optional,
+)
+from ...source.expressions import ATOM, Attribute, call, method
+from .initializers import dtype_argument, laws_of_layer
+
+TABLE = EmitterTable()
+
+
+def _embedding(view: View, padding: int | None) -> NnLayer:
+    weight = view.parameter(0)
+    if len(weight.data.shape) != 2 or not view.has(1) or view.constant(1) is not None:
+        raise Refused
+    rows, size = weight.data.shape
+    arguments = (
+        Argument("", Literal(rows, "num_embeddings")),
+        Argument("", Literal(size, "embedding_dim")),
+        optional("padding_idx", padding, None),
+        *laws_of_layer(view, "Embedding", {"weight": weight}),
+        *dtype_argument(weight),
+    )
+    return NnLayer(Call(NnClass("Embedding"), arguments), (State(0, "weight"),), inputs=(1,))
+
+
+@TABLE.layer("Gather")
+def embedding(view: View) -> NnLayer:
+    """Emit nn.Embedding."""
+    if view.operator.int("axis"):
+        raise Refused
+    indices = view.constant(1)
+    if indices is not None and indices.size and indices.min() < 0:
+        raise Refused
+    return _embedding(view, None)
+
+
+@TABLE.layer("regraft.PaddedEmbedding")
+def padded_embedding(view: View) -> NnLayer:
+    """Emit nn.Embedding with the row of padding."""
+    return _embedding(view, view.operator.int("padding_idx"))
+
+
+@TABLE.call("regraft.PaddedEmbedding")
+def padded_rows(view: View) -> Expression:
+    """Emit F.embedding with the row of padding."""
+    row = view.operator.int("padding_idx")
+    return call("F.embedding", view.tensor(1), view.tensor(0), padding_idx=row)
+
+
+@TABLE.call("Gather")
+def gather(view: View) -> Expression:
+    """Emit a subscript for a constant index, F.embedding for rows of a parameter, a subscript otherwise."""
+    found = gather_by_subscript(view)
+    if found is not None:
+        return found
+    axis, rank = view.operator.int("axis") % view.rank(), view.rank()
+    indices = view.constant(1)
+    is_table = axis == 0 and rank == 2 and isinstance(view.graph.node(view.value(0).node), Parameter)
+    if is_table and (indices is None or not indices.size or indices.min() >= 0):
+        return call("F.embedding", view.tensor(1), view.tensor(0))
+    return Expression((view.atom(), "[", ":, " * axis, view.tensor(1), "]"))
+
+
+@TABLE.call("GatherElements")
+def gather_elements(view: View) -> Expression:
+    """Emit ``x.gather(axis, indices)``, whose indices are counted from the front."""
+    indices = view.constant(1)
+    if indices is not None and indices.size and indices.min() < 0:
+        raise Refused
+    return method(view.tensor(0, ATOM), "gather", view.operator.int("axis"), view.tensor(1))
+
+
+@TABLE.call("GatherND")
+def gather_nd(view: View) -> Expression:
+    """Emit ``x[tuple(indices.unbind(-1))]``."""
+    if view.operator.int("batch_dims"):
+        raise Refused
+    return Expression(
+        (view.tensor(0, ATOM), "[", call("tuple", method(view.tensor(1, ATOM), "unbind", -1)), "]")
+    )
+
+
+_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+@TABLE.call("ScatterElements")
+def scatter_elements(view: View) -> Expression:
+    """Emit ``x.scatter(axis, indices, values)`` and its kin, whose indices are counted from the front."""
+    indices, reduction = view.constant(1), view.operator.str("reduction")
+    if indices is not None and indices.size and indices.min() < 0:
+        raise Refused
+    axis, operands = view.operator.int("axis"), (view.tensor(1), view.tensor(2))
+    x = view.tensor(0, ATOM)
+    if reduction == "none":
+        return method(x, "scatter", axis, *operands)
+    if reduction == "add":
+        return method(x, "scatter_add", axis, *operands)
+    return method(x, "scatter_reduce", axis, *operands, reduce=_REDUCTIONS[reduction])
+
+
+@TABLE.call("ScatterND")
+def scatter_nd(view: View) -> Expression:
+    """Emit ``x.index_put(indices, values)``, alone or adding."""
+    reduction = view.operator.str("reduction")
+    if reduction not in ("none", "add"):
+        raise Refused
+    places = call("tuple", method(view.tensor(1, ATOM), "unbind", -1))
+    accumulate = True if reduction == "add" else None
+    return method(view.tensor(0, ATOM), "index_put", places, view.tensor(2), accumulate=accumulate)
+
+
+@TABLE.call("NonZero")
+def nonzero(view: View) -> Expression:
+    """Emit ``x.nonzero().T``, as torch returns one row per place."""
+    return Expression((Attribute(method(view.tensor(0, ATOM), "nonzero"), "T"),))
+
+
+@TABLE.call("Compress")
+def compress(view: View) -> Expression:
+    """Emit a subscript by truths, for vectors."""
+    if view.rank(0) != 1 or view.operator.attribute("axis") not in (None, 0):
+        raise Refused
+    if view.shape(0) != view.shape(1):
+        raise Refused
+    return Expression((view.tensor(0, ATOM), "[", view.tensor(1), "]"))
+
+
+@TABLE.call("Unique")
+def unique(view: View) -> Expression:
+    """Emit torch.unique, sorted, the values alone."""
+    if view.used_outputs() > 1 or view.operator.attribute("axis") is not None:
+        raise Refused
+    if not view.operator.int("sorted"):
+        raise Refused
+    return call("torch.unique", view.tensor(0))
+
+
+@TABLE.call("Slice")
+def slice_(view: View) -> Expression:
+    """Emit ``x[:, 1:3]``."""
+    return slice_by_subscript(view, flip="torch.flip")
+
+
+@TABLE.call("TopK")
+def top_k(view: View) -> Expression:
+    """Emit ``x.topk(k)``: values and places."""
+    axis = view.operator.int("axis")
+    found = method(
+        view.tensor(0, ATOM),
+        "topk",
+        number(view, 1, "k"),
+        dim=axis if axis != -1 else None,
+        largest=None if view.operator.int("largest") else False,
+        sorted=None if view.operator.int("sorted") else False,
+    )
+    return Expression(found.parts, outputs=2)
+
+
+@TABLE.call("regraft.SearchSorted")
+def search_sorted(view: View) -> Expression:
+    """Emit torch.searchsorted."""
+    right = True if view.operator.int("right") else None
+    return call("torch.searchsorted", view.tensor(0), view.tensor(1), right=right)
+
+
+@TABLE.call("regraft.Median")
+def median(view: View) -> Expression:
+    """Emit torch.median, torch.nanmedian."""
+    function = "torch.nanmedian" if view.operator.int("ignore_nan") else "torch.median"
+    keep = True if view.operator.int("keepdims") else None
+    found = call(function, view.tensor(0), view.operator.int("axis"), keepdim=keep)
+    return Expression(found.parts, outputs=2)

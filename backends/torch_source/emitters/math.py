@@ -1,0 +1,233 @@
+"""Elementwise functions of torch; what Python itself writes is in `backends/source/emitters`."""
+
+from __future__ import annotations
+
+from ...source.emitters.arithmetic import (
+    extreme_of_sizes,
+    is_of_tuples,
+    quotient_of_sizes,
+    remainder,
+)
+from ...source.emitting import EmitterTable, Expression, Literal, Refused, View, first_element
+from ...source.expressions import (
+    ATOM,
+    MULTIPLY,
+    POWER,
+    UNARY,
+    Brackets,
+    Part,
+    call,
+    infix,
+    method,
+)
+from .initializers import torch_dtype
+
+TABLE = EmitterTable()
+
+_UNARY = {
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "BitwiseNot": "bitwise_not",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Det": "det",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "isnan",
+    "Log": "log",
+    "Not": "logical_not",
+    "Reciprocal": "reciprocal",
+    "Round": "round",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+}
+
+_BINARY = {
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+}
+
+
+def _unary(op_type: str, function: str) -> None:
+    TABLE.call(op_type)(lambda view: call(f"torch.{function}", view.tensor(0)))
+
+
+def _binary(op_type: str, function: str) -> None:
+    TABLE.call(op_type)(lambda view: call(f"torch.{function}", view.tensor(0), view.tensor(1)))
+
+
+for _op_type, _function in _UNARY.items():
+    _unary(_op_type, _function)
+for _op_type, _function in _BINARY.items():
+    _binary(_op_type, _function)
+
+
+@TABLE.call("Div")
+def divide(view: View) -> Expression:
+    """Emit ``x / y``; integers truncate, as ONNX has it."""
+    sizes = quotient_of_sizes(view)
+    if sizes is not None:
+        return sizes
+    if view.type(0).dtype.startswith(("int", "uint")):
+        return call("torch.div", view.tensor(0), view.use(1), rounding_mode="trunc")
+    return infix(view.use(0, MULTIPLY), "/", view.use(1, UNARY), MULTIPLY)
+
+
+@TABLE.call("Mod")
+def modulo(view: View) -> Expression:
+    """Emit ``x % y`` with Python's sign, or torch.fmod with the dividend's."""
+    if view.operator.int("fmod") and not is_of_tuples(view):
+        return call("torch.fmod", view.tensor(0), view.use(1))
+    return remainder(view)
+
+
+@TABLE.call("Pow")
+def power(view: View) -> Expression:
+    """Emit ``x**y``, and ``(-2.0) ** x``: a minus binds less than the power; the base says the type."""
+    base, (own, other) = view.use(0, ATOM), (view.type(slot).dtype for slot in (0, 1))
+    if isinstance(base, Literal) and view.scalar(0) < 0:
+        base = Brackets(base)
+    found = Expression((base, "**", view.use(1, POWER)), POWER)
+    if own == other or (view.constant(1) is not None and not own.startswith(("int", "uint"))):
+        return found
+    return method(Brackets(found), "to", torch_dtype(own))
+
+
+@TABLE.call("BitShift")
+def shift(view: View) -> Expression:
+    """Emit ``x << y``, ``x >> y``."""
+    if view.type(0).dtype in ("uint16", "uint32", "uint64"):
+        raise Refused
+    symbol = "<<" if view.operator.str("direction") == "LEFT" else ">>"
+    function = "torch.bitwise_left_shift" if symbol == "<<" else "torch.bitwise_right_shift"
+    return call(function, view.tensor(0), view.use(1))
+
+
+@TABLE.call("IsInf")
+def is_inf(view: View) -> Expression:
+    """Emit torch.isinf, torch.isposinf, torch.isneginf."""
+    negative, positive = (bool(view.operator.int(f"detect_{sign}")) for sign in ("negative", "positive"))
+    if not negative and not positive:
+        return call("torch.zeros_like", view.tensor(0), dtype=torch_dtype("bool"))
+    name = "isinf" if negative and positive else "isposinf" if positive else "isneginf"
+    return call(f"torch.{name}", view.tensor(0))
+
+
+def _extreme(view: View, function: str, clamp: str) -> Expression:
+    """Return the larger or smaller elements; ``x.clamp(min=0)`` where the other is a number."""
+    count = len(view.operands)
+    if count == 2 and any(view.host(s) for s in (0, 1)):
+        if all(view.host(s) or view.constant(s) is not None for s in (0, 1)):
+            return extreme_of_sizes(view, "max" if function.endswith("maximum") else "min")
+        raise Refused
+    for own, other in ((0, 1), (1, 0)) if count == 2 else ():
+        number = view.constant(other)
+        is_number = number is not None and number.size == 1 and number.ndim <= min(view.rank(own), 1)
+        if is_number and number is not None and view.constant(own) is None:
+            return method(view.atom(own), "clamp", **{clamp: first_element(number)})
+    found: Part = view.tensor(0)
+    for slot in range(1, count):
+        found = call(function, found, view.tensor(slot))
+    return found if isinstance(found, Expression) else Expression((found,))
+
+
+@TABLE.call("Max")
+def maximum(view: View) -> Expression:
+    """Emit torch.maximum of two, nested for more."""
+    return _extreme(view, "torch.maximum", "min")
+
+
+@TABLE.call("Min")
+def minimum(view: View) -> Expression:
+    """Emit torch.minimum of two, nested for more."""
+    return _extreme(view, "torch.minimum", "max")
+
+
+@TABLE.call("Where")
+def where(view: View) -> Expression:
+    """Emit torch.where; numbers are tensors where their type is not the one that torch gives them."""
+    to = view.output_type()
+    plain = to is not None and to.dtype == "float32"
+    numbers = [view.constant(slot) is not None for slot in (1, 2)]
+    parts = [
+        view.use(slot) if plain or (number and not all(numbers)) else view.tensor(slot)
+        for slot, number in zip((1, 2), numbers, strict=True)
+    ]
+    return call("torch.where", view.tensor(0), *parts)
+
+
+@TABLE.call("Cast")
+def cast(view: View) -> Expression:
+    """Emit ``x.to(torch.float32)``; a shape computation stays a Python number."""
+    to = view.output_type()
+    if to is None:
+        raise Refused
+    if view.host(0):
+        if to.dtype.startswith("int"):
+            return Expression((view.use(0, ATOM),), ATOM, view.host(0))
+        raise Refused
+    return method(view.atom(), "to", torch_dtype(to.dtype))
+
+
+@TABLE.call("Identity", "regraft.MakeLoss", "regraft.StopGradient")
+def identity(view: View) -> Expression:
+    """Emit the value itself; no gradient flows through StopGradient."""
+    if view.operator.op_type == "StopGradient":
+        return method(view.atom(), "detach")
+    return Expression((view.use(0),), 0, view.host(0))
+
+
+_SPECIAL = {
+    "BesselI0": "special.i0",
+    "BesselI0e": "special.i0e",
+    "BesselI1": "special.i1",
+    "BesselI1e": "special.i1e",
+    "BesselJ0": "special.bessel_j0",
+    "BesselJ1": "special.bessel_j1",
+    "BesselY0": "special.bessel_y0",
+    "BesselK0": "special.modified_bessel_k0",
+    "BesselK1": "special.modified_bessel_k1",
+    "BesselK0e": "special.scaled_modified_bessel_k0",
+    "BesselK1e": "special.scaled_modified_bessel_k1",
+    "Erfc": "erfc",
+    "Exp2": "exp2",
+    "Expm1": "expm1",
+    "Lgamma": "lgamma",
+    "Log1p": "log1p",
+}
+
+for _op_type, _function in _SPECIAL.items():
+    _unary(f"regraft.{_op_type}", _function)
+_binary("regraft.Gcd", "gcd")
+_binary("regraft.Lcm", "lcm")
+
+
+@TABLE.call("regraft.Polygamma")
+def polygamma(view: View) -> Expression:
+    """Emit torch.polygamma."""
+    return call("torch.polygamma", view.operator.int("n"), view.tensor(0))
+
+
+@TABLE.call("LRN")
+def lrn(view: View) -> Expression:
+    """Emit F.local_response_norm, whose window reaches further back for even sizes, as ONNX's does not."""
+    operator = view.operator
+    size = operator.int("size")
+    if size % 2 == 0:
+        raise Refused
+    settings = {name: operator.float(name) for name in ("alpha", "beta")}
+    return call("F.local_response_norm", view.use(0), size, **settings, k=operator.float("bias"))

@@ -1,0 +1,200 @@
+"""Normalisation layers, with epsilon and momentum where they are not torch's defaults."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ir import Parameter
+from ...source.emitting import (
+    Argument,
+    Call,
+    EmitterTable,
+    Expression,
+    Literal,
+    NnClass,
+    NnLayer,
+    Refused,
+    State,
+    View,
+    optional,
+)
+from ...source.expressions import call
+from .initializers import dtype_argument, laws_of_layer, without_bias
+
+TABLE = EmitterTable()
+
+_COUNTER = ("num_batches_tracked", 0.0, (), "int64")
+
+
+def _affine(view: View, scale: int, bias: int) -> tuple[dict[str, Parameter], list[State], list[float]]:
+    """Return the parameters, their state, and what stands in for those that are constants."""
+    held: dict[str, Parameter] = {}
+    states: list[State] = []
+    filled: list[float] = []
+    for slot, name, fill in ((scale, "weight", 1.0), (bias, "bias", 0.0)):
+        node = view.graph.node(view.value(slot).node) if view.has(slot) else None
+        if isinstance(node, Parameter):
+            held[name] = node
+            states.append(State(slot, name))
+            continue
+        constant = view.constant(slot)
+        if view.has(slot) and (constant is None or not np.all(constant == fill)):
+            raise Refused
+        filled.append(fill)
+    return held, states, filled
+
+
+@TABLE.layer("BatchNormalization")
+def batch_norm(view: View) -> NnLayer:
+    """Emit nn.BatchNorm1d, 2d, 3d; its momentum is the share of the new value, ONNX's that of the old."""
+    rank = view.rank()
+    if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
+        raise Refused
+    (size,) = view.static_shape(3)
+    held, states, filled = _affine(view, 1, 2)
+    if len(filled) == 1:
+        raise Refused  # torch's layer has both or none
+    held |= {"running_mean": view.parameter(3), "running_var": view.parameter(4)}
+    states += [State(3, "running_mean"), State(4, "running_var")]
+    name = f"BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d"
+    momentum = float(np.float32(1) - np.float32(view.operator.float("momentum")))
+    arguments = (
+        Argument("", Literal(size, "num_features")),
+        optional("eps", view.operator.float("epsilon"), 1e-5),
+        optional("momentum", round(momentum, 7), 0.1),
+        optional("affine", not filled, True),
+        *laws_of_layer(view, name, held),
+        *dtype_argument(held["running_var"]),
+    )
+    return NnLayer(Call(NnClass(name), arguments), tuple(states), extra=(_COUNTER,))
+
+
+@TABLE.call("BatchNormalization")
+def functional_batch_norm(view: View) -> Expression:
+    """Emit F.batch_norm, where no layer takes statistics, scale or shift."""
+    if view.operator.int("training_mode") or view.used_outputs() > 1:
+        raise Refused
+    x, scale, bias, mean, variance = (view.tensor(i) for i in range(5))
+    epsilon = view.operator.float("epsilon")
+    return call("F.batch_norm", x, mean, variance, scale, bias, eps=epsilon)
+
+
+@TABLE.layer("LayerNormalization")
+def layer_norm(view: View) -> NnLayer:
+    """Emit nn.LayerNorm."""
+    if view.used_outputs() > 1:
+        raise Refused
+    weight = view.parameter(1)
+    bias = view.parameter(2) if view.has(2) else None
+    shape = weight.data.shape
+    if bias is not None and bias.data.shape != shape:
+        raise Refused
+    axis = view.operator.int("axis") % view.rank()
+    if view.rank() - axis != len(shape):
+        raise Refused
+    arguments = (
+        Argument("", Literal(shape[0] if len(shape) == 1 else tuple(shape), "normalized_shape")),
+        optional("eps", view.operator.float("epsilon"), 1e-5),
+        *without_bias(bias is not None),
+        *laws_of_layer(view, "LayerNorm", {"weight": weight, "bias": bias}),
+        *dtype_argument(weight),
+    )
+    states = (State(1, "weight"), *([State(2, "bias")] if bias is not None else []))
+    return NnLayer(Call(NnClass("LayerNorm"), arguments), states)
+
+
+@TABLE.call("LayerNormalization")
+def functional_layer_norm(view: View) -> Expression:
+    """Emit F.layer_norm, over axes whose sizes are known."""
+    if view.used_outputs() > 1:
+        raise Refused
+    sizes = view.shape()[view.operator.int("axis") % view.rank() :]
+    known = tuple(size for size in sizes if isinstance(size, int))
+    if len(known) != len(sizes) or view.shape(1) != known or (view.has(2) and view.shape(2) != known):
+        raise Refused
+    operands = [view.tensor(1), *([view.tensor(2)] if view.has(2) else [])]
+    return call("F.layer_norm", view.use(0), known, *operands, eps=view.operator.float("epsilon"))
+
+
+def _channels(view: View) -> int:
+    channels = view.shape()[1]
+    if not isinstance(channels, int):
+        raise Refused
+    return channels
+
+
+@TABLE.layer("GroupNormalization")
+def group_norm(view: View) -> NnLayer:
+    """Emit nn.GroupNorm."""
+    held, states, filled = _affine(view, 1, 2)
+    if len(filled) == 1:
+        raise Refused
+    arguments = (
+        Argument("", Literal(view.operator.int("num_groups"), "num_groups")),
+        Argument("", Literal(_channels(view), "num_channels")),
+        optional("eps", view.operator.float("epsilon"), 1e-5),
+        optional("affine", not filled, True),
+        *laws_of_layer(view, "GroupNorm", held),
+        *(dtype_argument(next(iter(held.values()))) if held else ()),
+    )
+    return NnLayer(Call(NnClass("GroupNorm"), arguments), tuple(states))
+
+
+@TABLE.layer("InstanceNormalization")
+def instance_norm(view: View) -> NnLayer:
+    """Emit nn.InstanceNorm1d, 2d, 3d."""
+    held, states, filled = _affine(view, 1, 2)
+    rank = view.rank()
+    if len(filled) == 1 or rank not in (3, 4, 5):
+        raise Refused
+    name = f"InstanceNorm{rank - 2}d"
+    arguments = (
+        Argument("", Literal(_channels(view), "num_features")),
+        optional("eps", view.operator.float("epsilon"), 1e-5),
+        optional("affine", not filled, False),
+        *laws_of_layer(view, name, held),
+        *(dtype_argument(next(iter(held.values()))) if held else ()),
+    )
+    return NnLayer(Call(NnClass(name), arguments), tuple(states))
+
+
+@TABLE.call("GroupNormalization")
+def functional_group_norm(view: View) -> Expression:
+    """Emit F.group_norm, with scale and shift as operands."""
+    epsilon = view.operator.float("epsilon")
+    groups = view.operator.int("num_groups")
+    return call("F.group_norm", view.use(0), groups, view.tensor(1), view.tensor(2), eps=epsilon)
+
+
+@TABLE.call("InstanceNormalization")
+def functional_instance_norm(view: View) -> Expression:
+    """Emit F.instance_norm, with scale and shift as operands."""
+    epsilon = view.operator.float("epsilon")
+    return call("F.instance_norm", view.use(0), weight=view.tensor(1), bias=view.tensor(2), eps=epsilon)
+
+
+@TABLE.call("RMSNormalization")
+def rms_norm(view: View) -> Expression:
+    """Emit F.rms_norm, over axes whose sizes are known."""
+    sizes = view.shape()[view.operator.int("axis") % view.rank() :]
+    known = tuple(size for size in sizes if isinstance(size, int))
+    if len(known) != len(sizes) or view.shape(1) != known:
+        raise Refused
+    return call("F.rms_norm", view.use(0), known, view.tensor(1), eps=view.operator.float("epsilon"))
+
+
+@TABLE.layer("RMSNormalization")
+def rms_norm_layer(view: View) -> NnLayer:
+    """Emit nn.RMSNorm."""
+    weight = view.parameter(1)
+    shape = weight.data.shape
+    axis = view.operator.int("axis") % view.rank()
+    if view.rank() - axis != len(shape):
+        raise Refused
+    arguments = (
+        Argument("", Literal(shape[0] if len(shape) == 1 else tuple(shape), "normalized_shape")),
+        Argument("eps", Literal(view.operator.float("epsilon"), "eps")),
+        *laws_of_layer(view, "RMSNorm", {"weight": weight}),
+        *dtype_argument(weight),
+    )
+    return NnLayer(Call(NnClass("RMSNorm"), arguments), (State(1, "weight"),))

@@ -1,0 +1,89 @@
+"""Writes the end of model.py: `build` makes the net, `load` loads a checkpoint strictly."""
+
+from __future__ import annotations
+
+from ....formats.shard_index import INDEX
+from ...source.dialect import Net
+from ...source.expressions import literal_source
+
+COUNTER = "num_batches_tracked"
+"""The buffer of a BatchNorm layer that counts its batches, which no other framework has."""
+
+
+def build_function(net: Net) -> str:
+    """Return the text of ``build`` and ``load``, with the constants that they read."""
+    if not net.holds:
+        return _WITHOUT_PARAMETERS.format(net=net.name)
+    frozen = [name for name in net.frozen if name.rpartition(".")[2] != COUNTER]
+    text = f"CHECKPOINT = Path(__file__).with_name({literal_source(net.checkpoint)})\n"
+    if frozen:
+        text += f"FROZEN = {{{', '.join(literal_source(n) for n in frozen)}}}\n"
+    if net.buffers:
+        text += f"BUFFERS = [{', '.join(literal_source(n) for n in net.buffers)}]\n"
+    if net.undrawn:  # never another law than the source's: that would pass for it
+        text += "# initial distributions that nobody knows: these values are the checkpoint's\n"
+        text += f"UNDRAWN = [{', '.join(literal_source(n) for n in net.undrawn)}]\n"
+    held = [name for name, some in (("BUFFERS", net.buffers), ("UNDRAWN", net.undrawn)) if some]
+    sharded = net.checkpoint == INDEX
+    text += _BUILD.format(
+        net=net.name,
+        freezing=_FREEZING if frozen else "",
+        tables=_TABLES.format(names=" + ".join(held)) if held else "",
+    )
+    text += _LOAD_SHARDS if sharded else _LOAD
+    return text
+
+
+_WITHOUT_PARAMETERS = '''
+def build(checkpoint=None, device=None, dtype=None):
+    """The net in evaluation mode; it has no parameters, so any checkpoint is left alone."""
+    return {net}().to(device=device, dtype=dtype).eval()
+'''
+
+_BUILD = '''
+
+def build(checkpoint=CHECKPOINT, device=None, dtype=None):
+    """The net in evaluation mode, with the weights of a checkpoint; None draws new ones."""
+    net = {net}(){freezing}
+    if checkpoint is not None:
+        load(net, checkpoint){tables}
+    return net.to(device=device, dtype=dtype).eval()
+'''
+
+_FREEZING = """
+    for name, parameter in net.named_parameters():
+        parameter.requires_grad_(name not in FROZEN)"""
+
+_TABLES = """
+    else:  # what is not drawn
+        drawn = {{n: v.clone() for n, v in net.state_dict().items() if n not in {names}}}
+        load(net, CHECKPOINT)
+        net.load_state_dict(drawn, strict=False)"""
+
+_LOAD = '''
+
+def load(net, checkpoint):
+    """Load a .safetensors or .pth file; an error unless it fits the net exactly."""
+    path = Path(checkpoint)
+    if path.suffix == ".safetensors":
+        load_model(net, path)
+    else:
+        net.load_state_dict(torch.load(path, weights_only=True))
+'''
+
+_LOAD_SHARDS = '''
+
+def load(net, checkpoint):
+    """Load a .safetensors file, or the shards of an index; an error unless they fit the net exactly."""
+    path, files = Path(checkpoint), [Path(checkpoint)]
+    if path.suffix == ".json":
+        index = json.loads(path.read_text(encoding="utf-8"))
+        files = [path.with_name(name) for name in sorted(set(index["weight_map"].values()))]
+    missing, unexpected = set(net.state_dict()), []
+    for file in files:
+        absent, unknown = load_model(net, file, strict=False)
+        missing &= set(absent)
+        unexpected += unknown
+    if missing or unexpected:
+        raise ValueError(f"{checkpoint} does not fit the net: lacks {sorted(missing)}, holds {unexpected}")
+'''
