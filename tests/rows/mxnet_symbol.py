@@ -240,6 +240,10 @@ OTHERS = {
         {"shape": "(2, 4)"},
         [np.array([2, 3, 4], np.float32), np.array([[1, 1, 0], [0, 1, 3]], np.float32)],
     ),
+    "_backward_gather_nd": (
+        {"shape": "(2, 4)"},
+        [np.array([2, 3, 4], np.float32), np.array([[1, 1, 0], [0, 0, 3]], np.float32)],
+    ),
     "_contrib_index_copy": ({}, [np.zeros((4, 3), np.float32), np.array([3, 0], np.float32), _X]),
     "_contrib_index_array": ({}, [_X]),
     "_contrib_index_array axes": ({"axes": "(1, 0)"}, [_STEPS]),

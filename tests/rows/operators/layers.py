@@ -43,6 +43,14 @@ def _computed(gates, hidden=5):
 
 
 _TWO = {"hidden_size": 5, "num_layers": 2, "bidirectional": 1}
+_BOTH_WAYS = {"hidden_size": 5, "direction": "bidirectional"}
+
+
+def _joined(gates, directions=2, hidden=5):
+    """Weights of a layer as ONNX has them: of all directions, the two biases behind one another."""
+    rows = gates * hidden
+    shapes = {"w": (rows, 4), "r": (rows, hidden), "b": (2 * rows,)}
+    return [Weight(floats(directions, *s, seed=n) * 0.5, name) for n, (name, s) in enumerate(shapes.items())]
 
 
 def _multihead():
@@ -151,9 +159,9 @@ CASES = [
     Case("regraft.LSTM", SEQUENCE, None, None, None, *_gates(4), outputs=3, hidden_size=5),
     Case("regraft.GRU", SEQUENCE, None, None, *_gates(3), outputs=2, hidden_size=5),
     Case("regraft.RNN", SEQUENCE, None, None, *_gates(1), outputs=2, hidden_size=5),
-    Case("regraft.LSTM", SEQUENCE, None, H2, C2, *_computed(4), outputs=3, backends=_MS, **_TWO),
-    Case("regraft.GRU", SEQUENCE, None, H2, *_computed(3), outputs=2, backends=_MS, **_TWO),
-    Case("regraft.RNN", SEQUENCE, None, None, *_computed(1), outputs=2, backends=_MS, **_TWO),
+    Case("regraft.LSTM", SEQUENCE, None, H2, C2, *_computed(4), outputs=3, **_TWO),
+    Case("regraft.GRU", SEQUENCE, None, H2, *_computed(3), outputs=2, **_TWO),
+    Case("regraft.RNN", SEQUENCE, None, None, *_computed(1), outputs=2, **_TWO),
     Case(
         "regraft.RNN",
         SEQUENCE,
@@ -161,11 +169,25 @@ CASES = [
         None,
         *_computed(1)[:8],
         outputs=2,
-        backends=_MS,
         hidden_size=5,
         bidirectional=1,
         nonlinearity="relu",
     ),
+    Case(
+        "LSTM",
+        SEQUENCE,
+        *_joined(4),
+        None,
+        Input(floats(2, 2, 5)),
+        Input(floats(2, 2, 5, seed=1)),
+        outputs=3,
+        backends=_MX,
+        **_BOTH_WAYS,
+    ),
+    Case("LSTM", SEQUENCE, *_joined(4, 1), outputs=3, backends=_MX, hidden_size=5, direction="reverse"),
+    Case("GRU", SEQUENCE, *_joined(3), outputs=2, backends=_MX, linear_before_reset=1, **_BOTH_WAYS),
+    Case("RNN", SEQUENCE, *_joined(1)[:2], outputs=2, backends=_MX, **_BOTH_WAYS),
+    Case("RNN", SEQUENCE, *_joined(1), outputs=2, backends=_MX, activations=["Relu", "Relu"], **_BOTH_WAYS),
     Case("regraft.LSTMCell", Input(floats(2, 4, seed=7)), H, C, *_gates(4), outputs=2),
     Case("regraft.GRUCell", Input(floats(2, 4, seed=7)), H, *_gates(3)),
     Case("regraft.RNNCell", Input(floats(2, 4, seed=7)), H, *_gates(1)),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .case import BACKENDS, Case, Input, floats, integers
+from .case import Case, Input, floats, integers
 
 X, Y = Input(floats(2, 3, 4)), Input(floats(2, 3, 4, seed=1))
 IMAGE = Input(floats(2, 4, 6, 5))
@@ -91,7 +91,15 @@ CASES = [
     Case("GatherND", X, Input(np.array([[-1], [2]])), batch_dims=1),
     Case("GatherND", X, Input(np.array([[[-1], [2]], [[0], [1]]])), batch_dims=1),
     Case("GatherND", X, Input(np.array([[[0], [-1], [2]], [[3], [1], [0]]])), batch_dims=2, backends=_MX),
-    Case("ScatterElements", X, PLACES, Y, axis=1, reduction="add", backends=_MS),
+    Case("ScatterElements", X, PLACES, Y, axis=1, reduction="add"),
+    Case(
+        "ScatterND",
+        X,
+        Input(np.array([[1, -1], [1, -1], [0, 2]])),
+        Input(floats(3, 4)),
+        reduction="add",
+        backends=_MX,
+    ),
     Case(
         "ScatterElements",
         X,
@@ -108,7 +116,6 @@ CASES = [
             Input(floats(2, 2, 4)),
             axis=1,
             reduction=r,
-            backends=_MS if r == "add" else list(BACKENDS),
         )
         for r in ("add", "none")
     ),
