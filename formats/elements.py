@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir import BackendError, TensorData
 from ..ir.outside.memory_limits import memory_limit
-from ..ir.outside.page_cache import Wake, read_ahead
+from ..ir.outside.page_cache import PageEvictor, read_ahead
 from ..ir.types import Array
 from .files import flush
 from .transposing import transposed_blocks
@@ -57,7 +57,7 @@ class ElementWriters:
         self._threads = ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, _THREADS, limit)))
         self._scratch = threading.local()
         self._one = threading.Lock()
-        self._read, self._written = Wake(), Wake()
+        self._read, self._written = PageEvictor(), PageEvictor()
 
     def __enter__(self) -> ElementWriters:
         return self

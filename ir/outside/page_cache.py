@@ -1,7 +1,7 @@
-"""Lets go of pages of large files that lie far behind what reads or writes them.
+"""Evicts pages of large files from the page cache, far behind their last reader or writer.
 
-The system keeps what was read or written of files until it needs the memory. To find out then which pages
-nobody uses costs it about as much as copying them did.
+The system keeps the pages of files until it needs the memory. Finding unused pages then costs about as much
+as copying them did.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..types import Array
 from .memory_limits import file_memory
 
 _PART = 4
-"""Which part of the memory for files one `Wake` leaves in use."""
+"""Divisor of the memory for files: the share that one `PageEvictor` keeps in use."""
 
 
-class Wake:
-    """What has been read or written in order, of which the last part stays in memory.
+class PageEvictor:
+    """Evict data that has been read or written in order, except for its last part.
 
     Args:
         bound: bytes that stay; None for a quarter of the memory that files may take.
@@ -37,11 +37,11 @@ class Wake:
         self._lock, self._size = Lock(), 0
         self._passed: deque[tuple[int, Callable[[], None]]] = deque()
 
-    def add(self, size: int, let_go: Callable[[], None]) -> None:
-        """Add so many bytes, and what lets go of their pages; let go of those far behind."""
+    def add(self, size: int, evict: Callable[[], None]) -> None:
+        """Add `size` bytes and the function that evicts their pages; evict the pages far behind."""
         far: list[Callable[[], None]] = []
         with self._lock:
-            self._passed.append((size, let_go))
+            self._passed.append((size, evict))
             self._size += size
             while self._passed and self._size - self._passed[0][0] >= self._bound:
                 first, behind = self._passed.popleft()
@@ -56,7 +56,7 @@ class Wake:
 
 
 def forget_part(path: Path, start: int, size: int) -> None:
-    """Let the system forget pages of a file that no process has mapped; none that waits to be written."""
+    """Evict pages of a file that no process has mapped, except pages that wait to be written."""
     if not hasattr(os, "posix_fadvise"):  # macOS, Windows
         return
     with suppress(OSError), path.open("rb", buffering=0) as file:

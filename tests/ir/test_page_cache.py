@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regraft.ir.outside import page_cache
-from regraft.ir.outside.page_cache import Wake, forget_part, read_spots, unmap
+from regraft.ir.outside.page_cache import PageEvictor, forget_part, read_spots, unmap
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems take no advice")
 
@@ -47,9 +47,9 @@ def forget_all(path: Path) -> None:
 
 def test_what_lies_far_behind_is_let_go_of_in_order() -> None:
     gone: list[int] = []
-    wake = Wake(100)
+    evictor = PageEvictor(100)
     for number, size in enumerate([60, 60, 10, 500, 1, 99]):
-        wake.add(size, lambda number=number: gone.append(number))
+        evictor.add(size, lambda number=number: gone.append(number))
         left = sum([60, 60, 10, 500, 1, 99][len(gone) : number + 1])
         assert left - [60, 60, 10, 500, 1, 99][len(gone)] < 100 <= max(left, 100)
     assert gone == [0, 1, 2, 3]
@@ -58,11 +58,11 @@ def test_what_lies_far_behind_is_let_go_of_in_order() -> None:
 def test_files_that_memory_holds_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_cache, "file_memory", lambda: 4000)
     gone: list[int] = []
-    wake = Wake()
+    evictor = PageEvictor()
     for number in range(10):
-        wake.add(100, lambda number=number: gone.append(number))
+        evictor.add(100, lambda number=number: gone.append(number))
     assert gone == []
-    wake.add(100, lambda: None)
+    evictor.add(100, lambda: None)
     assert gone == [0]
 
 

@@ -18,7 +18,7 @@ from ...frontends.torch_module.given_values import (
     release_values,
 )
 from ...ir import Graph
-from ...ir.outside.page_cache import Wake
+from ...ir.outside.page_cache import PageEvictor
 from ..runners.runs import Run
 from ..runners.torch_runner import TorchRunner
 from .exact_constants import ExactConstants, recording_constants
@@ -51,7 +51,7 @@ class TorchPieces(FixedWeights, TorchRunner):
         from torch.utils.weak import WeakTensorKeyDictionary
 
         super().__init__(graph)
-        self._real, self.read, self.take, self._wake = real, unpaced, unhanded, Wake()
+        self._real, self.read, self.take, self._evictor = real, unpaced, unhanded, PageEvictor()
         self._own: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._run_kept: tuple[Mapping[str, np.ndarray], Run] | None = None
         self._model = self._given  # as it is: its values are widened where it uses them
@@ -99,7 +99,7 @@ class TorchPieces(FixedWeights, TorchRunner):
         size = prefetch_values(module)
         if size:
             self.read(size)
-            self._wake.add(size, partial(forget_values, module))
+            self._evictor.add(size, partial(forget_values, module))
 
     @contextmanager
     def beside_others(self) -> Iterator[None]:
