@@ -119,13 +119,13 @@ class ModelRunner(Runner, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """Some elements of what a call gives.
+class ElementProbe:
+    """Some elements of a call's result.
 
     Attributes:
-        recorded: as they were in the run.
-        before: as the layer gives them.
-        after: as it gives them with one parameter changed.
+        recorded: their values in the run.
+        before: their values from the layer alone.
+        after: their values from the layer with one parameter changed.
     """
 
     recorded: np.ndarray
@@ -138,11 +138,13 @@ Changing = Callable[[np.ndarray, slice], "np.ndarray | None"]
 
 
 @runtime_checkable
-class Glancing(Protocol):
-    """A runner that can compute some elements of what a plain layer gives, which takes next to nothing."""
+class ElementProber(Protocol):
+    """A runner that can compute some elements of a plain layer's result, at little cost."""
 
-    def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
-        """Return some elements that a call gives, without and with one of its parameters changed.
+    def probe_elements(
+        self, call: str, record: CallRecord, only: str, change: Changing
+    ) -> ElementProbe | None:
+        """Return some elements of a call's result, without and with one of its parameters changed.
 
         Args:
             call: the call.

@@ -24,7 +24,7 @@ from ...frontends.torch_module.modules.live_state import Changed, Untouched
 from ...ir import Graph, ModelError, Operator, walk_operators
 from ..training.step import Step
 from .records import ValueStore
-from .runs import ELUS, CallRecord, Changing, Glance, KernelErrors, Placeholder, Run
+from .runs import ELUS, CallRecord, Changing, ElementProbe, KernelErrors, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
@@ -346,12 +346,14 @@ class TorchRunner:
                 ) from error
             return [copied_array(x) for x in tensors_in(result)]  # inside, as in `_run`
 
-    def glance(self, call: str, record: CallRecord, only: str, change: Changing) -> Glance | None:
-        """Return some elements that a linear or convolution layer gives; see `Glancing`."""
-        from ..sensitivity.torch_glances import glance_at
+    def probe_elements(
+        self, call: str, record: CallRecord, only: str, change: Changing
+    ) -> ElementProbe | None:
+        """Return some elements of a linear or convolution layer's result; see `ElementProber`."""
+        from ..sensitivity.torch_element_probes import probe_elements
 
         module, _, _, changed = self._arguments[call]
-        return None if changed else glance_at(module, self._named_tensors.get(only), record, change)
+        return None if changed else probe_elements(module, self._named_tensors.get(only), record, change)
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int, ranks: Sequence[int] = ()) -> Step:
         """Make one training step; see `training_step.Trainer`.

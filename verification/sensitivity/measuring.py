@@ -14,7 +14,7 @@ from ..compare import EPSILON, kind_of
 from ..coverage import Sensitivity
 from ..inputs import batch_symbols, bindings, resize_inputs
 from ..report import ModuleRow, OutputRow
-from ..runners.runs import CallRecord, Glancing, Run, Runner, Varying
+from ..runners.runs import CallRecord, ElementProber, Run, Runner, Varying
 
 CHANGE = 1e-2
 """Share of an element that is added to it or subtracted; an absolute number if all elements are 0."""
@@ -372,9 +372,9 @@ class Measuring:
 
     def _moves_some(self, call: str, record: CallRecord, key: int, bound: float) -> bool:
         """Whether a few elements of what a call gives show already that a parameter moves them."""
-        if not isinstance(self._runner, Glancing):
+        if not isinstance(self._runner, ElementProber):
             return False
-        found = self._runner.glance(call, record, self._names[key], self._change_some)
+        found = self._runner.probe_elements(call, record, self._names[key], self._change_some)
         if found is None or _distance(found.recorded, found.before) > bound:
             return False
         return _distance(found.before, found.after) > bound

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...frontends.torch_module.export.tensors import array_of, tensor_of
-from ..runners.runs import CallRecord, Changing, Glance
+from ..runners.runs import CallRecord, Changing, ElementProbe
 
 _ROWS, _CHANNELS, _FEATURES = 64, 8, 64
 """Rows of a matrix, channels of an image and features of a row that are looked at, at most."""
@@ -17,14 +17,14 @@ _Part = Callable[[Any, Any], Any]
 """Computes some of what a layer gives from as much of its weight and bias."""
 
 
-def glance_at(module: Any, tensor: Any, record: CallRecord, change: Changing) -> Glance | None:
+def probe_elements(module: Any, tensor: Any, record: CallRecord, change: Changing) -> ElementProbe | None:
     """Return some elements of a layer's result, and with one parameter changed; None for other modules.
 
     Args:
         module: the module that was called.
         tensor: its weight or its bias.
         record: the call; one tensor enters and one leaves it.
-        change: as in `Glancing`.
+        change: as in `ElementProber`.
     """
     import torch
 
@@ -49,7 +49,7 @@ def glance_at(module: Any, tensor: Any, record: CallRecord, change: Changing) ->
     other = tensor_of(changed)
     before = part(weight, bias)
     after = part(other, bias) if tensor is own[0] else part(weight, other)
-    return Glance(expected, np.array(array_of(before)), np.array(array_of(after)))
+    return ElementProbe(expected, np.array(array_of(before)), np.array(array_of(after)))
 
 
 def _of_linear(module: Any, record: CallRecord) -> tuple[_Part, np.ndarray, slice] | None:
