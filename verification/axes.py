@@ -100,9 +100,9 @@ class TurnedRunner:
         given = outputs if axes is None else _turn_back(outputs, axes.outputs)
         return self.turned(self._runner.run_with(inputs, call, given))
 
-    def slack(self, operators: Sequence[Any]) -> int:
+    def ulp_tolerance(self, operators: Sequence[Any]) -> int:
         """Return the error of the runtime's arithmetic; see `Runner`."""
-        return self._runner.slack(operators)
+        return self._runner.ulp_tolerance(operators)
 
     def altered(self, *args: Any, **options: Any) -> AbstractContextManager[None]:
         """Change weights in a with block; see `Runner`."""

@@ -90,7 +90,7 @@ class Yardstick:
         ulps: units in the last place of the scale that are allowed whatever was measured.
         inner: the largest value that an operator adds up inside, where that may be more than it gives.
         types: which element types must be the same: of all arrays, of floats only, or only their kinds.
-        slack: absolute error that is allowed whatever was measured.
+        absolute_tolerance: absolute error that is allowed whatever was measured.
         small: whether elements that are far smaller than the largest are judged by themselves too.
     """
 
@@ -99,7 +99,7 @@ class Yardstick:
     ulps: int = 16
     inner: float = 0.0
     types: Types = "kind"
-    slack: float = 0.0
+    absolute_tolerance: float = 0.0
     small: bool = False
 
 
@@ -223,7 +223,7 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
 def _closeness(source: np.ndarray, target: np.ndarray, extent: Extent, by: Yardstick) -> float:
     """Return how far arrays may be apart before anything is measured."""
     dtype = _coarser(source, target)
-    close = _epsilon(dtype) * max(by.ulps * extent.scale, _INNER * by.inner) + by.slack
+    close = _epsilon(dtype) * max(by.ulps * extent.scale, _INNER * by.inner) + by.absolute_tolerance
     floor = by.ulps * _TINY.get(real_type(dtype), 0.0)
     return floor if close < extent.apart <= floor else close
 

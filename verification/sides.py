@@ -190,7 +190,7 @@ class Sides:
         """Return the rounding that the runtimes may add in operators; a float64 run shows the source's."""
         if self.by_hand and self.target.runtime == self.source.runtime:
             return Cost(_SAME)
-        target, source = self.target.slack(operators), self.source.slack(operators)
+        target, source = self.target.ulp_tolerance(operators), self.source.ulp_tolerance(operators)
         if self.exact is not None:
             return Cost(target)
         inner = [_scale_of(n) for n in operators if n.qualified_name in ELUS]

@@ -150,7 +150,7 @@ class MXNetRunner(WholeRunner):
                 file.unlink()
             self._filled = {}
 
-    def slack(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
+    def ulp_tolerance(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
         """Return the units in the last place that MXNet's arithmetic may cost; see `Runner`."""
         return 64
 

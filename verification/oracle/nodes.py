@@ -44,9 +44,9 @@ def compare_nodes(
     runner = OnnxRunner(probed, threads=threads, optimised=False)
     try:
         run = runner.run(inputs, calls=False)
-        slack = max(source.slack([]), runner.slack(graph.operators()))
+        ulp_tolerance = max(source.ulp_tolerance([]), runner.ulp_tolerance(graph.operators()))
         # what it does to the graph is what it would do in MXNet
-        rounding = Rounding(runner, run, inputs, cost=Cost(slack))
+        rounding = Rounding(runner, run, inputs, cost=Cost(ulp_tolerance))
         places = {value: at for at, value in enumerate(values)}
         for (name, output), value in found.items():
             at = places[value]

@@ -59,11 +59,11 @@ class MindIRRunner(WholeRunner):
             for parameter, value in kept:
                 set_value(parameter, value)
 
-    def slack(self, operators: Sequence[Operator]) -> int:
+    def ulp_tolerance(self, operators: Sequence[Operator]) -> int:
         """Return the units in the last place that MindSpore's arithmetic may cost; see `Runner`."""
-        from .mindspore_runner import slack_of
+        from .mindspore_runner import ulp_tolerance_of
 
-        return slack_of(operators)
+        return ulp_tolerance_of(operators)
 
 
 def file_runner(graph: Graph) -> MindIRRunner:

@@ -387,9 +387,9 @@ class MindSporeRunner:
         """Errors of coarse kernels; see `Coarse`."""
         return KERNEL_ERRORS
 
-    def slack(self, operators: Sequence[Operator]) -> int:
+    def ulp_tolerance(self, operators: Sequence[Operator]) -> int:
         """Return the units in the last place that MindSpore's arithmetic may cost; see `Runner`."""
-        return slack_of(operators)
+        return ulp_tolerance_of(operators)
 
     def close(self) -> None:
         """Forget the recorded arguments and the imported module; values are as they were before `fill`."""
@@ -412,7 +412,7 @@ KERNEL_ERRORS: KernelErrors = {
 Measured were 27 units of exp between -1 and 1, more beyond; of 1, 2.3 units of log and 30 of softplus."""
 
 
-def slack_of(operators: Sequence[Operator]) -> int:
+def ulp_tolerance_of(operators: Sequence[Operator]) -> int:
     """Return the units in the last place that MindSpore's arithmetic may cost in operators."""
     # exp is good to 18, sigmoid to 7, but tanh ends at |x| = 5, 1e-4 (843 units) short of 1 (2.10 on x86)
     coarse = any(o.traits.recurrent or o.qualified_name == "Tanh" for o in operators)

@@ -78,9 +78,9 @@ class OnnxFileRunner(WholeRunner):
     def _declared(self, name: str) -> str:
         return next((p.declared for p in self._graph.parameters() if p.name == name), name)
 
-    def slack(self, operators: Sequence[Operator]) -> int:
+    def ulp_tolerance(self, operators: Sequence[Operator]) -> int:
         """Return the units in the last place that ONNX Runtime's arithmetic may cost; see `Runner`."""
-        return self._file.slack(operators)
+        return self._file.ulp_tolerance(operators)
 
     def close(self) -> None:
         """Free the sessions."""

@@ -352,7 +352,7 @@ class OnnxRunner:
     def _array(self, tensor: onnx.TensorProto) -> np.ndarray:
         return values_of(tensor, self._shared, self._folder)
 
-    def slack(self, operators: Sequence[Operator]) -> int:
+    def ulp_tolerance(self, operators: Sequence[Operator]) -> int:
         """Return the units in the last place that the runtime's arithmetic may cost; see `Runner`."""
         if not any(o.traits.pool if o.domain else o.op_type in _SUMS for o in operators):
             return 16

@@ -125,9 +125,9 @@ class PairedRunner:
         """See `Coarse`."""
         return self._runner.kernel_errors if isinstance(self._runner, Coarse) else {}
 
-    def slack(self, operators: Sequence[Operator]) -> int:
+    def ulp_tolerance(self, operators: Sequence[Operator]) -> int:
         """See `Runner`."""
-        return self._runner.slack(operators)
+        return self._runner.ulp_tolerance(operators)
 
     def close(self) -> None:
         """See `Runner`."""

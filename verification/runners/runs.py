@@ -73,7 +73,7 @@ class Runner(Protocol):
         """What runs it, for the report: ``torch 2.9 (eval mode)``."""
         ...
 
-    def slack(self, operators: Sequence[Operator]) -> int:
+    def ulp_tolerance(self, operators: Sequence[Operator]) -> int:
         """Return the error of the runtime's arithmetic, in units in the last place of the largest value.
 
         Args:

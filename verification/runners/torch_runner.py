@@ -411,7 +411,7 @@ class TorchRunner:
         paths = tree_paths(self._paths, self._graph.modules)
         return TorchTraining(self._model, paths, forward, function, reference, double=self._double)
 
-    def slack(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
+    def ulp_tolerance(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that
         """Return the units in the last place that the runtime's arithmetic may cost; see `Runner`."""
         return 16
 

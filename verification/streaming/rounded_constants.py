@@ -62,4 +62,4 @@ class WithRoundedConstants(Rounding):
 
     @staticmethod
     def _with(own: Yardstick, names: Sequence[str], moved: Mapping[str, float]) -> Yardstick:
-        return replace(own, slack=max((moved.get(name, 0.0) for name in names), default=0.0))
+        return replace(own, absolute_tolerance=max((moved.get(name, 0.0) for name in names), default=0.0))

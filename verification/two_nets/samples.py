@@ -142,8 +142,8 @@ def probability_of(values: np.ndarray, law: Distribution) -> float:
         return 0.0
     if law.kind == "uniform":
         low, high = law.numbers
-        slack = 1e-6 * (high - low)
-        if values[0] < low - slack or values[-1] > high + slack:
+        margin = 1e-6 * (high - low)
+        if values[0] < low - margin or values[-1] > high + margin:
             return 0.0
         for gap in (values[0] - low, high - values[-1]):
             found.append(min(1.0, (1 - max(gap, 0.0) / (high - low)) ** n))

@@ -17,10 +17,10 @@ def test_how_far_below_zero_exponential_units_go_is_onnx_own_default():
 def test_mindspore_is_coarse_where_a_tanh_is_computed_in_cells_too():
     runner = MindSporeRunner.__new__(MindSporeRunner)
     coarse = [Operator("Tanh"), Operator("LSTM"), Operator("GRU", "regraft"), Operator("RNNCell", "regraft")]
-    assert [runner.slack([operator]) for operator in coarse] == [2048] * 4
-    assert runner.slack([Operator("Sigmoid"), Operator("Linear", "regraft")]) == 64
+    assert [runner.ulp_tolerance([operator]) for operator in coarse] == [2048] * 4
+    assert runner.ulp_tolerance([Operator("Sigmoid"), Operator("Linear", "regraft")]) == 64
 
 
 def test_onnx_runtime_is_allowed_less_where_nothing_adds_many_elements_up():
     runner = OnnxRunner.__new__(OnnxRunner)
-    assert runner.slack([Operator("Conv"), Operator("MaxPool"), Operator("Relu")]) == 16
+    assert runner.ulp_tolerance([Operator("Conv"), Operator("MaxPool"), Operator("Relu")]) == 16
