@@ -1,4 +1,4 @@
-"""Spares Python's garbage collector what cannot be garbage while graphs are built and compared."""
+"""Keeps Python's garbage collector off long-lived objects while graphs are built and compared."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 _MANY = 100_000
-"""Number of new objects that are worth a search of their own."""
+"""Least number of new objects that is worth a separate search."""
 
-_sparing = False
-"""Whether a block of `spare_living` is open that has frozen what lived before it."""
+_frozen = False
+"""Whether an open block of `freeze_live_objects` has frozen the older objects."""
 
 
 @contextmanager
@@ -19,8 +19,8 @@ def pause_collector() -> Generator[None]:
 
     A graph consists of several small, long-lived objects per operator. The collector walks them all again
     each time their number has grown by a quarter, which takes a third of the time of building and rewriting.
-    Objects outside of cycles are freed as usual. What has come to be is searched once at the end: left to
-    itself the collector walks it a second time before it counts as old.
+    Objects outside of cycles are freed as usual. The new objects are searched once at the end: otherwise the
+    collector would walk them a second time before they count as old.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -34,21 +34,21 @@ def pause_collector() -> Generator[None]:
 
 
 @contextmanager
-def spare_living() -> Generator[None]:
-    """Let the search for cyclic garbage leave out what is alive now; also usable as a decorator.
+def freeze_live_objects() -> Generator[None]:
+    """Exclude the live objects from the search for cyclic garbage; also usable as a decorator.
 
-    A framework has hundreds of thousands of objects that live as long as the process. What comes to be inside
-    is searched as usual, so that runs of a model do not pile up.
+    A framework has hundreds of thousands of objects that live as long as the process. Objects made inside
+    the block are searched as usual, so that runs of a model do not pile up.
     """
-    global _sparing
-    # to count what somebody else has frozen, and `unfreeze` would thaw, is to walk it all
-    if _sparing or gc.get_freeze_count():
+    global _frozen
+    # `unfreeze` would also thaw what other code has frozen; to count that would walk all objects
+    if _frozen or gc.get_freeze_count():
         yield
         return
-    _sparing = True
+    _frozen = True
     gc.freeze()
     try:
         yield
     finally:
         gc.unfreeze()
-        _sparing = False
+        _frozen = False

@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import settings
 
-from regraft.ir.collector import spare_living
+from regraft.ir.collector import freeze_live_objects
 from regraft.ir.validation import verify_each
 from regraft.process.state import leave_mixed_precision
 
@@ -62,7 +62,7 @@ def pytest_runtest_call():
 
     MindSpore searches all of the process before each compile: half a second, late in a run.
     """
-    with spare_living():
+    with freeze_live_objects():
         return (yield)
 
 

@@ -12,7 +12,7 @@ from ..checkpoints.mapping import read_map
 from ..formats.written_behind import WritingBehind, all_there
 from ..ir import Array, Graph
 from ..ir.analysis.absence import require_values
-from ..ir.collector import spare_living
+from ..ir.collector import freeze_live_objects
 from .cases import Cases
 from .compare import RANDOM
 from .drawn_values import NOTE as DRAWN
@@ -58,7 +58,7 @@ _ALONE = 64
 """Tensors that are not the source's, up to which the source is given each of them alone."""
 
 
-@spare_living()
+@freeze_live_objects()
 def verify(
     source: Graph,
     target: Target,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from regraft.ir import Builder, Graph, InvalidGraphError, Parameter, TensorData, TensorType, Value, collector
-from regraft.ir.collector import pause_collector, spare_living
+from regraft.ir.collector import freeze_live_objects, pause_collector
 
 
 def diamond():
@@ -117,7 +117,7 @@ def test_the_collector_is_as_it_was_after_a_pause_also_after_an_error(enabled):
 def nothing_spared():
     """A with block without what `conftest.py` spares in each test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collector, "_sparing", False)
+        patch.setattr(collector, "_frozen", False)
         gc.unfreeze()
         yield
 
@@ -126,7 +126,7 @@ SPARING = """
 import gc
 import weakref
 
-from regraft.ir.collector import spare_living
+from regraft.ir.collector import freeze_live_objects
 
 
 class Cycle:
@@ -135,13 +135,13 @@ class Cycle:
 
 
 before = weakref.ref(Cycle())  # garbage already, and left alone until the end
-with spare_living():
+with freeze_live_objects():
     assert gc.get_freeze_count() > 0
     inside = weakref.ref(Cycle())
     gc.collect()
     assert inside() is None
     assert before() is not None
-    with spare_living():
+    with freeze_live_objects():
         pass
     assert gc.get_freeze_count() > 0  # the outer one's
 assert gc.get_freeze_count() == 0
@@ -159,6 +159,6 @@ def test_what_comes_to_be_in_cycles_is_freed_while_the_living_are_spared():
 def test_what_somebody_else_spares_stays_spared():
     with nothing_spared():
         gc.freeze()
-        with spare_living(), spare_living():
+        with freeze_live_objects(), freeze_live_objects():
             pass
         assert gc.get_freeze_count() > 0
