@@ -1,4 +1,4 @@
-"""Hands what a target's modules give to a source that runs at the same time."""
+"""Hands the results of a target's modules to a source that runs at the same time."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 from ..modules import match
 
 Give = Callable[[str, Sequence[np.ndarray]], None]
-"""Gets a call of a module, and what it gave."""
+"""Receives a call of a module and its results."""
 
 Take = Callable[[str, Sequence[np.ndarray]], "Sequence[np.ndarray] | None"]
-"""Returns what goes on in place of what a call gave, from its name and that; None for that itself."""
+"""Returns the values that replace a call's results, from its name and results; None to keep them."""
 
 
-def ungiven(_call: str, _outputs: Sequence[np.ndarray]) -> None:
-    """Give nobody what a call gave."""
+def ignore_outputs(_call: str, _outputs: Sequence[np.ndarray]) -> None:
+    """Do nothing with a call's results."""
 
 
-def unhanded(_call: str, _own: Sequence[np.ndarray]) -> None:
-    """Let go on what a call gave."""
+def keep_outputs(_call: str, _own: Sequence[np.ndarray]) -> None:
+    """Keep a call's own results."""
 
 
 class Handover:
-    """What calls of a target's modules give, each taken once, by the source's call of the same name.
+    """The results of a target's module calls, each taken once by the source's call of the same name.
 
     Args:
-        comes: whether a call will be given.
-        aside: makes a with block in which others do not wait for the run that takes.
+        comes: whether the results of a call will come.
+        aside: makes a with block in which other runs do not wait for the taking run.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class Handover:
         self._ended = False
 
     def give(self, call: str, outputs: Sequence[np.ndarray]) -> None:
-        """Have a call's results taken."""
+        """Offer a call's results."""
         with self._changed:
             self._given[call] = outputs
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Give no more; nobody waits any longer."""
+        """End the handover; no run waits any longer."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -55,7 +55,7 @@ class Handover:
     def take(self, call: str, own: Sequence[np.ndarray]) -> list[np.ndarray] | None:
         """Wait for the target's results, and return them in place of the source's own.
 
-        Those that have no counterpart are the source's; None where none has.
+        Results without a counterpart stay the source's; None if no result has one.
         """
         if not self._comes(call):
             return None

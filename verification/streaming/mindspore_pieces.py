@@ -22,10 +22,10 @@ from ..runners.runs import Run
 from ..structure.sharing import Held
 from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
-from .handover import Give, ungiven
+from .handover import Give, ignore_outputs
 from .mindspore_literals import Literals
 from .mindspore_reading import CheckpointReader, let_threads_sleep, reading
-from .pace import Read, unpaced, unwatched
+from .pace import Read, ignore_pace, ignore_weight
 from .widening import half_unit, largest_move, widen_array
 
 _SIDES = ("inputs", "outputs")
@@ -65,9 +65,9 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         self._given_paths = {
             p for found in paths.values() for p in ([found] if isinstance(found, str) else found)
         }
-        self.read: Read = unpaced
-        self.has_read: Callable[[str], None] = unwatched
-        self.give: Give = ungiven
+        self.read: Read = ignore_pace
+        self.has_read: Callable[[str], None] = ignore_weight
+        self.give: Give = ignore_outputs
 
     @staticmethod
     def of_output(

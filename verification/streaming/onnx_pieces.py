@@ -23,9 +23,9 @@ from ..runners.records import ValueStore
 from ..runners.runs import Run
 from .exact_constants import ExactConstants
 from .fixed_weights import FixedWeights
-from .handover import Give, ungiven
+from .handover import Give, ignore_outputs
 from .onnx_types import NARROW, widened
-from .pace import Read, unpaced, unwatched
+from .pace import Read, ignore_pace, ignore_weight
 from .widening import Scratch, half_unit, largest_move, rounded_from, widen_array
 
 _LARGE = 1 << 20
@@ -113,9 +113,9 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         self._sliced = Slices(widened(self._model) if wide else self._model)
         self._memory = Scratch(budget)
         self.moved: dict[str, float] = {}
-        self.read: Read = unpaced
-        self.has_read: Callable[[str], None] = unwatched
-        self.give: Give = ungiven
+        self.read: Read = ignore_pace
+        self.has_read: Callable[[str], None] = ignore_weight
+        self.give: Give = ignore_outputs
         self._rounded: list[dict[str, np.ndarray]] = []
         self._exact: dict[str, np.ndarray] = {}
         if wide:

@@ -7,22 +7,22 @@ from contextlib import contextmanager
 from threading import Condition
 
 Read = Callable[[int], None]
-"""Says that so many bytes of weights are about to be read; waits for other runs if they are far behind."""
+"""Announces a read of so many bytes of weights; waits for other runs if they are far behind."""
 
 
-def unpaced(_size: int) -> None:
-    """Wait for nobody."""
+def ignore_pace(_size: int) -> None:
+    """Wait for no other run."""
 
 
-def unwatched(_name: str) -> None:
+def ignore_weight(_name: str) -> None:
     """Do nothing with a weight that has been read."""
 
 
 class Pace:
-    """The pace of runs in threads of their own.
+    """The common pace of runs in separate threads.
 
     Args:
-        bound: bytes of weights by which a run may be ahead of the last one.
+        bound: bytes of weights by which a run may be ahead of the slowest one.
     """
 
     def __init__(self, bound: int) -> None:
@@ -38,7 +38,7 @@ class Pace:
 
     @contextmanager
     def run(self, number: int) -> Iterator[Read]:
-        """A with block in which a run that has joined reads; behind it nobody waits for it."""
+        """Open a with block in which a joined run reads; after it, no run waits for it."""
         try:
             yield lambda size: self._advance(number, size)
         finally:
@@ -48,7 +48,7 @@ class Pace:
 
     @contextmanager
     def aside(self, number: int) -> Iterator[None]:
-        """A with block in which nobody waits for a run, as it waits for something else."""
+        """Open a with block in which no run waits for this one, because it waits for something else."""
         with self._changed:
             self._aside.add(number)
             self._changed.notify_all()
@@ -66,5 +66,5 @@ class Pace:
             self._changed.wait_for(lambda: own - self._last(own) <= self._bound)  # the last one never waits
 
     def _last(self, own: int) -> int:
-        """Return what the last of the runs that are waited for has read; `own`: what the asking one has."""
+        """Return the bytes read by the slowest run in the race; `own`: those of the asking run."""
         return min([own, *(n for at, n in enumerate(self._read) if n is not None and at not in self._aside)])

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..runners.runs import Run
 from ..structure.values import ValueComparison
-from .handover import Handover, ungiven, unhanded
-from .pace import Pace, unpaced, unwatched
+from .handover import Handover, ignore_outputs, keep_outputs
+from .pace import Pace, ignore_pace, ignore_weight
 from .targets import PiecesTarget
 from .torch_pieces import TorchPieces
 
@@ -58,8 +58,8 @@ class RunTogether:
                     handover.end()
             return run.result(), found
         finally:
-            self._source.take, self.target.give = unhanded, ungiven
-            self.target.has_read = unwatched
+            self._source.take, self.target.give = keep_outputs, ignore_outputs
+            self.target.has_read = ignore_weight
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[Run, Run]:
         """Return what source and target give, each from its own values.
@@ -87,4 +87,4 @@ def _run(pace: Pace, number: int, side: TorchPieces | PiecesTarget, inputs: Mapp
         try:
             return side.run(inputs)
         finally:
-            side.read = unpaced
+            side.read = ignore_pace

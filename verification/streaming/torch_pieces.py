@@ -23,8 +23,8 @@ from ..runners.runs import Run
 from ..runners.torch_runner import TorchRunner
 from .exact_constants import ExactConstants, recording_constants
 from .fixed_weights import FixedWeights
-from .handover import Take, unhanded
-from .pace import Read, unpaced
+from .handover import Take, keep_outputs
+from .pace import Read, ignore_pace
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ class TorchPieces(FixedWeights, TorchRunner):
         from torch.utils.weak import WeakTensorKeyDictionary
 
         super().__init__(graph)
-        self._real, self.read, self.take, self._evictor = real, unpaced, unhanded, PageEvictor()
+        self._real, self.read, self.take, self._evictor = real, ignore_pace, keep_outputs, PageEvictor()
         self._own: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._run_kept: tuple[Mapping[str, np.ndarray], Run] | None = None
         self._model = self._given  # as it is: its values are widened where it uses them
