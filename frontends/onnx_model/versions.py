@@ -14,7 +14,7 @@ import numpy as np
 from ...ir import Value
 from ...ir.dims import differ
 from ...ir.functions.stated import constant_array
-from . import experimental, younger
+from . import experimental, newer_operators
 from .call import Call
 
 Outputs = list[Value] | Value | None
@@ -405,14 +405,14 @@ def lp_pool(call: Call) -> Outputs:
 # -- what came after our opset --------------------------------------------------------------------------
 
 for _name, _adapter in {
-    "Swish": younger.swish,
-    "CastLike": younger.cast_like,
-    "CumProd": younger.cum_prod,
-    "TensorScatter": younger.tensor_scatter,
-    "BitCast": younger.bit_cast,
-    "BitShift": younger.bit_shift,
-    "Mod": younger.mod,
-    "SpaceToDepth": younger.space_to_depth,
-    "MeanVarianceNormalization": younger.mean_variance,
+    "Swish": newer_operators.swish,
+    "CastLike": newer_operators.cast_like,
+    "CumProd": newer_operators.cum_prod,
+    "TensorScatter": newer_operators.tensor_scatter,
+    "BitCast": newer_operators.bit_cast,
+    "BitShift": newer_operators.bit_shift,
+    "Mod": newer_operators.mod,
+    "SpaceToDepth": newer_operators.space_to_depth,
+    "MeanVarianceNormalization": newer_operators.mean_variance,
 }.items():
     _below(_ALWAYS, _name)(_adapter)
