@@ -13,15 +13,15 @@ from ..dialect import Dialect
 from ..expressions import Access, Argument, Call, Part, Step, container_of
 
 _LONGEST = 12
-"""Most lines that one turn of a loop has."""
+"""Maximum number of lines in one iteration of a loop."""
 
 Place = tuple[Step, ...]
 """A member of a list, ``("layers", 0)``, or of a list in one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """How a line is written otherwise.
+class Substitution:
+    """Replacements in the text of a line.
 
     Attributes:
         members: a member of a list -> the variable that stands for it.
@@ -45,10 +45,10 @@ class Source:
         folded: the values whose expressions are written in place of a variable, each with what writes that.
     """
 
-    write: Callable[[Change], tuple[str, ...]]
-    reads: Callable[[Change], list[str]]
+    write: Callable[[Substitution], tuple[str, ...]]
+    reads: Callable[[Substitution], list[str]]
     members: frozenset[Place]
-    folded: tuple[tuple[Value, Callable[[Change], str]], ...] = ()
+    folded: tuple[tuple[Value, Callable[[Substitution], str]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +69,21 @@ class Line:
     begins: bool = True
     source: Source | None = None
 
-    def written(self, change: Change) -> tuple[str, ...]:
-        """Return the line as it is with a change."""
-        if self.source is None or not (change.members or change.renamed or change.unfolded):
+    def written(self, substitution: Substitution) -> tuple[str, ...]:
+        """Return the line under a substitution."""
+        if self.source is None or not (substitution.members or substitution.renamed or substitution.unfolded):
             return self.texts
-        return self.source.write(change)
+        return self.source.write(substitution)
 
     def reaches(self, place: Place) -> bool:
         """Whether the line reaches a member of a list."""
         return self.source is not None and place in self.source.members
 
 
-def written_access(access: Access, change: Change) -> str:
+def written_access(access: Access, substitution: Substitution) -> str:
     """Return ``self.layers[0].conv``, or ``layer.conv`` where a variable stands for the member."""
-    known = [n for n in range(len(access.steps), 0, -1) if access.steps[:n] in change.members]
-    start = change.members[access.steps[: known[0]]] if known else "self"
+    known = [n for n in range(len(access.steps), 0, -1) if access.steps[:n] in substitution.members]
+    start = substitution.members[access.steps[: known[0]]] if known else "self"
     rest = access.steps[known[0] :] if known else access.steps
     return start + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in rest)
 
@@ -97,7 +97,7 @@ def with_loops(
 ) -> list[str]:
     """Return the texts of lines, runs that differ in the member of whole lists alone as for loops.
 
-    A loop is what its turns are one after the other: each turn is the same text but for the members.
+    A loop equals its iterations one after the other: each iteration has the same text except for the members.
 
     Args:
         lines: the lines.
@@ -132,7 +132,7 @@ class _Loop:
     Attributes:
         start: where its first line is.
         stop: where what comes after it is.
-        turn: the lines of one turn, and the place of the members in it.
+        iteration: the lines of one iteration, and the place of the members in it.
         lists: the lists whose members it reaches.
         before: a line that comes before it.
         after: a line that comes after it.
@@ -140,7 +140,7 @@ class _Loop:
 
     start: int
     stop: int
-    turn: tuple[Sequence[Line], int]
+    iteration: tuple[Sequence[Line], int]
     lists: tuple[Place, ...]
     before: Sequence[Line] = ()
     after: Sequence[Line] = ()
@@ -167,7 +167,7 @@ class _Rolling:
     is_traced: bool
 
     def run(self, least: int = 2) -> list[Line]:
-        """Return the lines with each run of at least so many turns as one line, the loop."""
+        """Return the lines with each run of enough iterations as one line, the loop."""
         out: list[Line] = []
         done = 0
         for at, line in enumerate(self.lines):
@@ -178,40 +178,42 @@ class _Rolling:
                 done = loop.stop
         return [*out, *self.lines[done:]]
 
-    def _loop_at(self, at: int, done: int, turns: int) -> _Loop | None:
-        """Return the loop whose first turn reaches the first member of a list in the line at `at`, if any.
+    def _loop_at(self, at: int, done: int, iterations: int) -> _Loop | None:
+        """Return the loop whose first iteration reaches a list's first member in the line at `at`, if any.
 
-        The first turn begins with that line, or before it as shortly as can be.
+        The first iteration begins with that line, or as few lines before it as possible.
         """
         for start in range(at, max(done, at - _LONGEST) - 1, -1):
             for size in range(at - start + 1, _LONGEST + 1):
-                last = start + size * (turns - 1)
+                last = start + size * (iterations - 1)
                 if last + size > len(self.lines):
                     break
                 if self._begins(start) and self._begins(last):
-                    loop = self._loop(start, size, turns)
+                    loop = self._loop(start, size, iterations)
                     if loop is not None:
                         return loop
         return None
 
-    def _loop(self, start: int, size: int, turns: int) -> _Loop | None:
-        """Return the loop of so many turns of so many lines each, if these are alike."""
-        parts = [self.lines[start + n * size :][:size] for n in range(turns)]
+    def _loop(self, start: int, size: int, iterations: int) -> _Loop | None:
+        """Return the loop of so many iterations of so many lines each, if these are alike."""
+        parts = [self.lines[start + n * size :][:size] for n in range(iterations)]
         lists = tuple(
-            p for p, n in self.lengths.items() if n == turns and any(x.reaches((*p, 0)) for x in parts[0])
+            p
+            for p, n in self.lengths.items()
+            if n == iterations and any(x.reaches((*p, 0)) for x in parts[0])
         )
-        model = min(1, turns - 1) if turns > 2 else 0
-        texts = [_texts(part, self._change(lists, n)) for n, part in enumerate(parts)]
+        model = min(1, iterations - 1) if iterations > 2 else 0
+        texts = [_texts(part, self._substitution(lists, n)) for n, part in enumerate(parts)]
         if any(text != texts[model] for text in texts[model:-1]):
             return None
         before: list[Line] | None = []
         if model and texts[0] != texts[model]:
             before = self._initial(parts[0], parts[model], lists)
-        stop = start + size * turns
+        stop = start + size * iterations
         after: list[Line] | None = []
         if texts[-1] != texts[model] or not self._begins(stop):
             after = self._after(
-                stop, parts[-1], texts[model], parts[model][-1], self._change(lists, turns - 1)
+                stop, parts[-1], texts[model], parts[model][-1], self._substitution(lists, iterations - 1)
             )
         if before is None or after is None:
             return None
@@ -225,32 +227,37 @@ class _Rolling:
     def _initial(
         self, first: Sequence[Line], second: Sequence[Line], lists: Sequence[Place]
     ) -> list[Line] | None:
-        """Return ``h = x`` if the first turn reads `x` where the others read the `h` of the turn before."""
+        """Return ``h = x`` if the first iteration reads `x` where the others read `h` of the one before."""
         if any(line.source is None for line in (*first, *second)):
             return None
         reads = [[name for line in part for name in _reads(line)] for part in (first, second)]
         given, carried = next((p for p in zip(*reads, strict=False) if p[0] != p[1]), ("", ""))
         renamed = {carried: given}
         for one, other in zip(first, second, strict=True):
-            change = replace(self._change(lists, 1), renamed=renamed)
-            if len(one.texts) > 1 or one.written(self._change(lists, 0)) != other.written(change):
+            substitution = replace(self._substitution(lists, 1), renamed=renamed)
+            if len(one.texts) > 1 or one.written(self._substitution(lists, 0)) != other.written(substitution):
                 return None
             if carried in other.targets:
                 renamed = {}
         return None if renamed or not given else [Line((f"{carried} = {given}",), targets=(carried,))]
 
     def _after(
-        self, stop: int, part: Sequence[Line], turn: Sequence[str], made: Line, change: Change
+        self,
+        stop: int,
+        part: Sequence[Line],
+        iteration: Sequence[str],
+        made: Line,
+        substitution: Substitution,
     ) -> list[Line] | None:
-        """Return the line after the last turn, whose last value is written in place of a variable in it."""
+        """Return the line after the last iteration, with its last value in place of a variable."""
         line = part[-1]
         if line.source is None or len(made.targets) != 1 or not self._begins(stop):
             return None
         (target,) = made.targets
         for value, write in line.source.folded:
-            if [*_texts(part[:-1], change), f"{target} = {write(change)}"] != list(turn):
+            if [*_texts(part[:-1], substitution), f"{target} = {write(substitution)}"] != list(iteration):
                 continue
-            unfolded = Change(unfolded={value: target})
+            unfolded = Substitution(unfolded={value: target})
             reads = line.source.reads(unfolded)
             if reads.count(target) != 1 or _is_read(target, line.targets, self.lines[stop:]):
                 return None
@@ -262,30 +269,30 @@ class _Rolling:
         """Whether a statement begins there, or the method is at its end."""
         return at >= len(self.lines) or self.lines[at].begins
 
-    def _change(self, lists: Sequence[Place], at: int) -> Change:
-        """Return how a turn is written as one of a loop."""
+    def _substitution(self, lists: Sequence[Place], at: int) -> Substitution:
+        """Return the substitution that writes an iteration as one of a loop."""
         if len(lists) == 1:
-            return Change({(*lists[0], at): self.items[lists[0]]})
-        names = [written_access(Access(place), Change()) for place in lists]
-        return Change({(*p, at): f"{n}[{self.number}]" for p, n in zip(lists, names, strict=True)})
+            return Substitution({(*lists[0], at): self.items[lists[0]]})
+        names = [written_access(Access(place), Substitution()) for place in lists]
+        return Substitution({(*p, at): f"{n}[{self.number}]" for p, n in zip(lists, names, strict=True)})
 
     def _line(self, loop: _Loop) -> Line:
         """Return a loop: over the members of a list, or over the places of several.
 
         There is no `zip`, which a compiler may not have over a sequence of layers.
         """
-        part, at = loop.turn
-        own = self._change(loop.lists, at)
+        part, at = loop.iteration
+        own = self._substitution(loop.lists, at)
 
-        def write(change: Change) -> tuple[str, ...]:
-            over = written_access(Access(loop.lists[0]), change)
+        def write(substitution: Substitution) -> tuple[str, ...]:
+            over = written_access(Access(loop.lists[0]), substitution)
             several = len(loop.lists) > 1
             head = (
                 f"for {self.number} in range(len({over})):"
                 if several
                 else f"for {self.items[loop.lists[0]]} in {over}:"
             )
-            both = replace(change, members={**change.members, **own.members})
+            both = replace(substitution, members={**substitution.members, **own.members})
             return (head, *(f"    {text}" for text in _texts(part, both)))
 
         members = {
@@ -294,25 +301,25 @@ class _Rolling:
         reads = [name for line in part for name in _reads(line)]
         source = Source(write, lambda _: reads, frozenset(members))
         targets = tuple(name for line in part for name in line.targets)
-        return Line(write(Change()), targets=targets, source=source)
+        return Line(write(Substitution()), targets=targets, source=source)
 
 
 def _unfolded(source: Source, value: Value, target: str) -> Source:
     """Return what a line was written from, with a variable in place of the expression of a value."""
-    reads = source.reads(Change(unfolded={value: target}))
+    reads = source.reads(Substitution(unfolded={value: target}))
 
-    def write(change: Change) -> tuple[str, ...]:
-        return source.write(replace(change, unfolded={**change.unfolded, value: target}))
+    def write(substitution: Substitution) -> tuple[str, ...]:
+        return source.write(replace(substitution, unfolded={**substitution.unfolded, value: target}))
 
     return Source(write, lambda _: reads, source.members)
 
 
-def _texts(lines: Sequence[Line], change: Change) -> list[str]:
-    return [text for line in lines for text in line.written(change)]
+def _texts(lines: Sequence[Line], substitution: Substitution) -> list[str]:
+    return [text for line in lines for text in line.written(substitution)]
 
 
 def _reads(line: Line) -> list[str]:
-    return [] if line.source is None else line.source.reads(Change())
+    return [] if line.source is None else line.source.reads(Substitution())
 
 
 def _is_read(variable: str, assigned: Collection[str], lines: Sequence[Line]) -> bool:

@@ -32,7 +32,7 @@ from ..expressions import (
 from ..traversal import accesses, uses
 from .class_renderer import ClassRenderer
 from .growing_tuple import NAME, GrowingTuple, find_growing_tuples
-from .lines import Change, Line, Place, Source, with_loops, written_access
+from .lines import Line, Place, Source, Substitution, with_loops, written_access
 from .variable_names import IDENTITY_NAMES, VariableNames
 
 _MAX_INLINE = 60
@@ -73,7 +73,7 @@ class Construct(ClassRenderer):
         self.needed: list[Method] = []
         self.inlined: dict[Value, Expression] = {}
         self.names: dict[Value, str] = {}
-        self._change = Change()
+        self._substitution = Substitution()
         self._grown: GrowingTuple | None = None
         self._reads_grown = False
         self._named: set[str] = set()
@@ -84,23 +84,23 @@ class Construct(ClassRenderer):
 
     def value(self, use: Use) -> tuple[str, int]:
         """Return a variable, or the expression folded into this use."""
-        if use.value in self._change.unfolded:
-            return self._change.unfolded[use.value], ATOM
+        if use.value in self._substitution.unfolded:
+            return self._substitution.unfolded[use.value], ATOM
         found = self.inlined.get(use.value)
         if found is not None:
             return self.text(found), found.level
         name = self.names.get(use.value, "x")
         self._named.add(name)
-        return self._change.renamed.get(name, name), ATOM
+        return self._substitution.renamed.get(name, name), ATOM
 
     def expression_of(self, use: Use) -> Expression | None:
         """Return the expression written in place of a value; None if it is a variable."""
-        return None if use.value in self._change.unfolded else self.inlined.get(use.value)
+        return None if use.value in self._substitution.unfolded else self.inlined.get(use.value)
 
     def text(self, part: Part) -> str:
         """Return the text of a part; a tuple of all values of a growing tuple is that variable."""
         if isinstance(part, Access):
-            return written_access(part, self._change)
+            return written_access(part, self._substitution)
         if isinstance(part, Tuple) and self._is_grown(part.items):
             return NAME
         return super().text(part)
@@ -340,36 +340,36 @@ class Construct(ClassRenderer):
         if self._grown is not None:
             return None
 
-        def text(of: Part, change: Change) -> str:
-            self._change = change
+        def text(of: Part, substitution: Substitution) -> str:
+            self._substitution = substitution
             try:
                 return self.text(of)
             finally:
-                self._change = Change()
+                self._substitution = Substitution()
 
-        def variable(change: Change) -> str:
-            return "" if whole is None else change.unfolded.get(whole, "")
+        def variable(substitution: Substitution) -> str:
+            return "" if whole is None else substitution.unfolded.get(whole, "")
 
-        def write(change: Change) -> tuple[str, ...]:
-            return (form.format(variable(change) or text(part, change)),)
+        def write(substitution: Substitution) -> tuple[str, ...]:
+            return (form.format(variable(substitution) or text(part, substitution)),)
 
-        def reads(change: Change) -> list[str]:
-            return [variable(change)] if variable(change) else self._reads(part, change)
+        def reads(substitution: Substitution) -> list[str]:
+            return [variable(substitution)] if variable(substitution) else self._reads(part, substitution)
 
         folded = {} if whole is None else {whole: part}
         folded |= {use.value: self.inlined[use.value] for use in uses(part) if use.value in self.inlined}
         writers = tuple((value, partial(text, inner)) for value, inner in folded.items())
         return Source(write, reads, frozenset(self._places(part)), writers)
 
-    def _reads(self, part: Part, change: Change) -> list[str]:
+    def _reads(self, part: Part, substitution: Substitution) -> list[str]:
         """Return the variables that a part reads, in writing order."""
         found: list[str] = []
         for use in uses(part):
             inner = self.inlined.get(use.value)
-            if use.value in change.unfolded:
-                found.append(change.unfolded[use.value])
+            if use.value in substitution.unfolded:
+                found.append(substitution.unfolded[use.value])
             elif inner is not None:
-                found += self._reads(inner, change)
+                found += self._reads(inner, substitution)
             else:
                 found.append(self.names.get(use.value, "x"))
         return found

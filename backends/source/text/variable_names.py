@@ -69,7 +69,7 @@ class VariableNames:
         return last
 
     def _find_kept_values(self, step: Statement) -> Set[Value]:
-        """Return what a `while` reads in every turn, which its targets must not overwrite."""
+        """Return what a `while` reads in every iteration, which its targets must not overwrite."""
         if step.branches is None or step.branches.initial is None:
             return _NOTHING
         return {v for _, given in step.branches.bodies for v in self._reads(Expression(given))}
