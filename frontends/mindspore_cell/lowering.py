@@ -19,7 +19,7 @@ from .branching.functions import PASSED, Functions
 from .call import Call
 from .cell_calls import Attribution, CallFinder, Marker
 from .complex_numbers import lower
-from .debugging import KINDS, Telling
+from .debugging import KINDS, KeptPrints
 from .mindir import INVOKE, MONAD, Node, Program
 from .operators import TABLE
 from .racing import find_racing, warn_of_racing
@@ -54,7 +54,7 @@ class Lowerer:
         calls: the recorded calls.
         call_keys: their keys in the module tree, in the same order.
         places: per recorded call, where its code is, for messages.
-        telling: keeps what is printed and the like; None to leave it out.
+        prints: keeps what is printed and the like; None to leave it out.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Lowerer:
         calls: Sequence[CellCall],
         call_keys: Sequence[int],
         places: Sequence[str],
-        telling: Telling | None = None,
+        prints: KeptPrints | None = None,
     ) -> None:
-        self.graph, self.program, self.telling = graph, program, telling
+        self.graph, self.program, self.prints = graph, program, prints
         self.finder, self.calls, self.call_keys, self.places = finder, calls, call_keys, places
         self.builder = Builder(graph)
         self.functions = Functions(program)
@@ -213,8 +213,8 @@ class _Run:
         if node.op in CONTROL:
             return self._control(node)
         if node.op in _ORDER:
-            if self.lowerer.telling is not None and node.op in KINDS:
-                self._tell(node, self.lowerer.telling)
+            if self.lowerer.prints is not None and node.op in KINDS:
+                self._keep_print(node, self.lowerer.prints)
             return MONAD
         if node.op in PASSED:
             return self.read(node.inputs[0])
@@ -270,13 +270,13 @@ class _Run:
         graph.updates[key] = self.values[name] = new
         return new
 
-    def _tell(self, node: Node, telling: Telling) -> None:
-        """Note what is told where it is."""
+    def _keep_print(self, node: Node, prints: KeptPrints) -> None:
+        """Record a print at its place."""
         number, lowerer = self._number(node), self.lowerer
         with self.builder.inside(lowerer.call_keys[number], self.place_of(node)):
             operands = [found for i in node.inputs if (found := self.read(i)) is not MONAD]
-            told = [self._size(node, found) for found in operands]
-            telling.add(node.op, told, self.builder, self.place_of(node))
+            operands = [self._size(node, found) for found in operands]
+            prints.add(node.op, operands, self.builder, self.place_of(node))
 
     def _size(self, node: Node, found: Any) -> Any:
         """A size of the batch as a value, and a tuple that holds one."""

@@ -23,7 +23,7 @@ from .batch import BatchDependenceError, generalise
 from .capture import Capture, capture, start_mindspore
 from .cell_calls import CallFinder, Marker
 from .compiler import settled_parameters
-from .debugging import Telling, is_keeping, keeping
+from .debugging import KeptPrints, is_keeping, keeping
 from .flat_norms import restore_flat_norms
 from .initializers import state_laws
 from .lowering import Lowerer, seeds_of
@@ -247,8 +247,8 @@ def _build(
 
     finder = CallFinder(calls, add_call if program.functions else None)
     attribution = finder.attribute_program(program, range(len(arguments.arrays)))
-    telling = Telling(graph) if is_keeping() else None
-    lowerer = Lowerer(graph, program, environment, attribution, finder, calls, keys, places, telling)
+    prints = KeptPrints(graph) if is_keeping() else None
+    lowerer = Lowerer(graph, program, environment, attribution, finder, calls, keys, places, prints)
     results = list(_flat(lowerer.run()))
     names, nest = list(names_in(captured.results)), captured.results
     if len(names) != len(
@@ -257,8 +257,8 @@ def _build(
         names, nest = [f"output{number}" for number in range(len(results))], None
     for name, found in zip(names, results, strict=True):
         graph.outputs.append((name, lowerer.as_output(found)))
-    if telling is not None:
-        notes = [*notes, *filter(None, [telling.settle()])]
+    if prints is not None:
+        notes = [*notes, *filter(None, [prints.settle()])]
     restore_flat_norms(graph)
     graph.remove_dead()
     if program.functions and captured.marked:

@@ -1,4 +1,4 @@
-"""Places that compute nothing: a source operator that nobody can lower yet, and what is told of values."""
+"""Operators that compute nothing: a source operator without a lowering yet, and prints of values."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ TABLE.add(
 )
 
 TABLE.add(
-    "Tell",
+    "Print",
     inputs="X*",
     attributes=[
         AttributeSpec("kind", "string", default="Print"),
-        AttributeSpec("said", "string", required=True),
+        AttributeSpec("parts", "string", required=True),
     ],
     infer=same_type,
     expand=nothing,
-    summary="the first X; MindSpore's primitive `kind` is given `said`, a JSON list of texts, numbers and "
+    summary="the first X; MindSpore's primitive `kind` prints `parts`, a JSON list of texts, numbers and "
     "null, which stands for the next of the other X",
 )

@@ -329,7 +329,7 @@ CASES = [
     full((6, 6), "average", [3, 3], [2, 2], [1, 1, 1, 1], count_include_pad=0),
     full((8, 8), "max", [3, 3], [2, 2], [0, 0, 0, 0]),
     Case("FeatureDropout", [draw(2, 4, 3)], {"ratio": 0.5}, lambda x, ratio: x),
-    Case("Tell", [draw(2, 4)], {"said": '["x"]'}, lambda x, **_: x),
+    Case("Print", [draw(2, 4)], {"parts": '["x"]'}, lambda x, **_: x),
     Case("StopGradient", [draw(2, 4)], oracle=lambda x: x),
     Case("MakeLoss", [draw(2, 4)], {"grad_scale": 2.0}, lambda x, **_: x),
     Case("SoftmaxOutput", [draw(2, 4)], {}, softmax),

@@ -21,6 +21,7 @@ from . import (
     norm,
     onnx_recurrent,
     pool,
+    prints,
     random,
     recurrent,
     reduce,
@@ -28,7 +29,6 @@ from . import (
     shape,
     special,
     stub,
-    telling,
 )
 
 TABLE = EmitterTable.merge(
@@ -53,7 +53,7 @@ TABLE = EmitterTable.merge(
     special.TABLE,
     PYTHON,
     stub.TABLE,
-    telling.TABLE,
+    prints.TABLE,
 )
 """Every IR operator that can be written as MindSpore source: the tables of the family files, merged."""
 

@@ -66,7 +66,7 @@ def _write_step(
         scope.hosts[targets[0]] = expression.host
     if expression.outputs > 1:
         targets, expression = _unpacked(key, len(targets), expression)
-    aside = operator.qualified_name == "regraft.Tell"
+    aside = operator.qualified_name == "regraft.Print"
     into.statements.append(Statement(targets, expression, is_aside=aside))
 
 

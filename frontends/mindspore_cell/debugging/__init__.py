@@ -1,8 +1,8 @@
-"""What a net under debugging tells and checks: left out with a note, or kept in MindSpore source."""
+"""Prints and checks of a net under debugging: left out with a note, or kept in MindSpore source."""
 
 from __future__ import annotations
 
 from .left_out import Debugging, is_keeping, keeping
-from .telling import KINDS, Telling
+from .prints import KINDS, KeptPrints
 
-__all__ = ["KINDS", "Debugging", "Telling", "is_keeping", "keeping"]
+__all__ = ["KINDS", "Debugging", "KeptPrints", "is_keeping", "keeping"]

@@ -80,7 +80,7 @@ CASES += [
     Case("LogSoftmax", X, axis=1),
     Case("Dropout", X, np.float32(0.3)),
     Case("regraft.FeatureDropout", IMAGE, ratio=0.3),
-    Case("regraft.Tell", IMAGE, X, kind="Print", said='["x is", null, [1, 2.5]]', backends=["mindspore"]),
+    Case("regraft.Print", IMAGE, X, kind="Print", parts='["x is", null, [1, 2.5]]', backends=["mindspore"]),
     Case("regraft.Swish", X),
     Case("regraft.StopGradient", X),
 ]

@@ -1,4 +1,4 @@
-"""Prints, dumps and summaries that are kept: each stands on a value of its Cell that is read later."""
+"""Keeps prints, dumps and summaries: each stands on a value of its Cell that a later operator reads."""
 
 from __future__ import annotations
 
@@ -26,58 +26,58 @@ KINDS = (
 
 
 @dataclass(slots=True)
-class _Told:
-    """One of them: its primitive, its call, its place, texts and numbers with None for each value, values."""
+class _Print:
+    """One print: its primitive, call and place, texts and numbers (None for each value), and values."""
 
     kind: str
     call: int | None
     place: str
-    said: list[Any]
+    parts: list[Any]
     values: list[Value]
 
 
-class Telling:
-    """What a program tells, in order, and where that is put.
+class KeptPrints:
+    """The prints of a program, in order, and their places in its graph.
 
     Args:
-        graph: that is built.
+        graph: the graph under construction.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._told: list[_Told] = []
+        self._prints: list[_Print] = []
         self._counts: Counter[str] = Counter()
         self._lost = 0
 
     def add(self, kind: str, operands: Sequence[Any], builder: Builder, place: str) -> None:
-        """Note one; one in a branch or a loop is left out, and so is one of nothing that can be written."""
+        """Record one; leave out one in a branch or a loop, and one without an operand that can be written."""
         values: list[Value] = []
         try:
-            said = [_said(operand, values) for operand in operands]
+            parts = [_as_json(operand, values) for operand in operands]
         except TypeError:
-            said = []
-        if builder.graph is not self._graph or not said or kind not in KINDS:
+            parts = []
+        if builder.graph is not self._graph or not parts or kind not in KINDS:
             self._lost += 1
             return
-        self._told.append(_Told(kind, builder.call, place, said, values))
+        self._prints.append(_Print(kind, builder.call, place, parts, values))
 
     def settle(self) -> str:
-        """Put all of them into the graph; returns a note on what was kept and what was not."""
-        for told in self._told:
-            held = self._value_to_stand_on(told)
+        """Put all of them into the graph; return a note on the kept and the omitted ones."""
+        for each in self._prints:
+            held = self._value_to_stand_on(each)
             if held is None:
                 self._lost += 1
                 continue
-            self._counts[told.kind] += 1
-            self._stand(told, held)
+            self._counts[each.kind] += 1
+            self._stand(each, held)
         kept = ", ".join(f"{count} {kind}" for kind, count in self._counts.items())
         lost = f"{self._lost} left out: they are in a branch or a loop, or nothing is computed after them"
         return "; ".join(filter(None, (f"kept: {kept}" if kept else "", lost if self._lost else "")))
 
-    def _value_to_stand_on(self, told: _Told) -> Value | None:
-        """A value that was told of, or that one was computed from, which something else reads too."""
-        behind = self._behind(told.values)
-        waiting, seen = list(told.values), set(told.values)
+    def _value_to_stand_on(self, each: _Print) -> Value | None:
+        """Return a printed value, or a source of one, that another operator reads too."""
+        behind = self._behind(each.values)
+        waiting, seen = list(each.values), set(each.values)
         while waiting:
             value = waiting.pop(0)
             if self._readers(value, behind) or self._graph.is_output(value):
@@ -88,14 +88,14 @@ class Telling:
                     waiting.append(source)
         return None
 
-    def _stand(self, told: _Told, held: Value) -> None:
+    def _stand(self, each: _Print, held: Value) -> None:
         graph = self._graph
-        behind = self._behind([*told.values, held])
+        behind = self._behind([*each.values, held])
         b = Builder(graph)
-        with b.inside(told.call, told.place):
-            made = b.op("regraft.Tell", held, *told.values, kind=told.kind, said=json.dumps(told.said))
-        inside = [user for user, _ in self._readers(held, behind) if self._is_within(user, told.call)]
-        whole = self._is_made_within(held, told.call) or not inside
+        with b.inside(each.call, each.place):
+            made = b.op("regraft.Print", held, *each.values, kind=each.kind, parts=json.dumps(each.parts))
+        inside = [user for user, _ in self._readers(held, behind) if self._is_within(user, each.call)]
+        whole = self._is_made_within(held, each.call) or not inside
         kept = {*behind, made.node}
         outputs = list(graph.outputs)
         if not whole:
@@ -103,12 +103,12 @@ class Telling:
         graph.replace_uses(held, made, except_in=kept)
         if not whole:
             graph.outputs = outputs
-        for later in self._told:
-            if later is not told:
+        for later in self._prints:
+            if later is not each:
                 later.values = [made if v == held else v for v in later.values]
 
     def _behind(self, values: Sequence[Value]) -> set[int]:
-        """The nodes that values are computed from, theirs included."""
+        """Return the nodes from which values are computed, including their own."""
         found: set[int] = set()
         waiting = [v.node for v in values]
         while waiting:
@@ -134,17 +134,17 @@ class Telling:
         return self._is_operator(value) and self._is_within(value.node, call)
 
 
-def _said(found: Any, values: list[Value]) -> Any:
-    """An argument as JSON, None for a value, which is added to `values`.
+def _as_json(found: Any, values: list[Value]) -> Any:
+    """Return an argument as JSON, None for a value, which is added to `values`.
 
     Raises:
-        TypeError: for one that cannot be written.
+        TypeError: for an argument that cannot be written.
     """
     if isinstance(found, Value):
         values.append(found)
         return None
     if is_list(found):
-        return [_said(item, values) for item in found]
+        return [_as_json(item, values) for item in found]
     if isinstance(found, np.ndarray) and found.size == 1:
         return found.reshape(()).item()
     if isinstance(found, (str, bool, int, float)):

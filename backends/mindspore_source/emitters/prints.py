@@ -1,4 +1,4 @@
-"""Prints, dumps and summaries, where the source had them."""
+"""Prints, dumps and summaries, at their places in the source."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...source.expressions import KEPT, Part, Quoted, Tuple
 TABLE = EmitterTable()
 
 
-@TABLE.call("regraft.Tell")
-def tell(view: View) -> Expression:
-    """Emit what is told on, and the call that tells; the step becomes a statement of its own."""
+@TABLE.call("regraft.Print")
+def print_value(view: View) -> Expression:
+    """Emit the value to pass on, and the call that prints; the step becomes a separate statement."""
     slots = iter(range(1, len(view.operands)))
-    said = json.loads(view.operator.str("said"))
+    parts = json.loads(view.operator.str("parts"))
     kind = view.operator.str("kind")
     callee: Part = "print" if kind == "Print" else view.scope.attribute(kind.lower(), Call(f"ops.{kind}", ()))
-    arguments = tuple(Argument("", _part(view, item, slots)) for item in said)
+    arguments = tuple(Argument("", _part(view, item, slots)) for item in parts)
     return Expression((view.use(0, KEPT), Call(callee, arguments)))
 
 
@@ -30,5 +30,5 @@ def _part(view: View, item: object, slots: Iterator[int]) -> Part:
     if isinstance(item, list):
         return Tuple(tuple(_part(view, inner, slots) for inner in item))
     if isinstance(item, (bool, int, float)):
-        return Literal(item, "said")
+        return Literal(item, "part")
     raise Refused
