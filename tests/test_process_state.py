@@ -238,12 +238,8 @@ def test_numbers_below_the_smallest_normal_one_are_kept() -> None:
     small = np.full(8, 1e-40, np.float32)
     torch.set_flush_denormal(False)
     norm = Norm()
-    norm(mindspore.Tensor(small))
-    flushed = (small * np.float32(1) == 0).any()  # by the kernel, where it runs in this thread
-    torch.set_flush_denormal(False)
     with preserve_process_state():
-        norm(mindspore.Tensor(small))
-        assert (small * np.float32(1) == 0).any() == flushed
+        norm(mindspore.Tensor(small))  # its kernel flushes them where it runs in this thread
     assert (small * np.float32(1) > 0).all()
     with preserve_process_state():
         torch.set_flush_denormal(True)

@@ -21,7 +21,7 @@ from ...ir.nesting import Nest
 from .compiler import kept_stop_gradients, quick_compiler
 from .debugging import Debugging
 from .left_graph import lines_to_numpy, steps_in_python
-from .live_state import borrow
+from .live_state import borrow, waiting_for_operators
 from .markers import add_markers, remove_markers
 from .mindir import Program, parse_program
 from .nested import Arguments, flattened, nest_of
@@ -66,7 +66,7 @@ def start_mindspore() -> None:
         from mindspore import Tensor, ops
     # built against NumPy 1: under NumPy 2 the first call with scalars fails, once, and NumPy prints two
     # tracebacks of what then works
-    with suppress(SystemError), redirect_stderr(StringIO()):
+    with suppress(SystemError), redirect_stderr(StringIO()), waiting_for_operators():
         ops.transpose(Tensor(np.ones((2, 3), np.float32)), (1, 0))
 
 

@@ -49,8 +49,9 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
         for cell in cells:
             cell.set_train(False)
             cell._scope = None
+            cell._is_check_and_refresh = True  # no name is there twice, which each call would look for
             cell.compile_cache.clear()
-        with _waiting_for_operators(), _slices_without_names():
+        with waiting_for_operators(), _slices_without_names():
             yield
     finally:
         for parameter, name in names:
@@ -68,10 +69,12 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _waiting_for_operators() -> Iterator[None]:
+def waiting_for_operators() -> Iterator[None]:
     """Make PyNative mode compute each operator before the next in a with block.
 
     Otherwise threads wait for one another by asking again and again: small nets take 2 to 8 times as long.
+    It holds for all operators only where the first one of the process ran within it, as `start_mindspore`
+    sees to.
     """
     from mindspore._c_expression import MSContext, ms_ctx_param
 

@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -244,6 +245,36 @@ def test_operators_are_computed_one_after_another_and_as_before_behind_it(theirs
         assert context.get_param(name) is theirs
     finally:
         context.set_param(name, before)
+
+
+ALONE = """
+from pathlib import Path
+from regraft.frontends.mindspore_cell.capture import start_mindspore
+start_mindspore()
+import mindspore as ms
+from regraft.frontends.mindspore_cell.live_state import waiting_for_operators
+x, layer = ms.Tensor([[1.0, 2.0]]), ms.nn.Dense(2, 3)
+with waiting_for_operators():
+    for _ in range(20):
+        layer(x).asnumpy()
+print(*(task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="names of threads are read from /proc")
+def test_the_first_operator_of_a_process_starts_no_queue() -> None:
+    """Where it does, operators wait in a queue for one another in spite of the setting ever after."""
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
+    assert "python" in done.stdout
+    assert "frontend_queue" not in done.stdout
+
+
+def test_a_cell_is_left_as_one_whose_names_are_to_be_looked_at() -> None:
+    net = ms.nn.SequentialCell(ms.nn.Dense(2, 2))
+    before = [cell._is_check_and_refresh for cell in (net, net[0])]
+    with borrow([net, net[0]], list(net.get_parameters())):
+        net(ms.Tensor([[1.0, 2.0]]))
+    assert [cell._is_check_and_refresh for cell in (net, net[0])] == before == [False, False]
 
 
 def test_the_order_in_which_effects_are_listed_is_no_dependence_on_the_batch() -> None:
