@@ -321,10 +321,10 @@ def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[At
     """Modules whose paired children are called in another order."""
     places = [_called(source), _called(target)]
     back = {other: path for path, other in modules.items()}
+    parts_of = [_parts(modules, places[0]), _parts(back, places[1])]
     rows: list[AttributeRow] = []
     for path, other in modules.items():
-        mine = [p for p in modules if p and _above(p, modules) == path and p in places[0]]
-        theirs = [p for p in back if p and _above(p, back) == other and p in places[1]]
+        mine, theirs = parts_of[0].get(path, []), set(parts_of[1].get(other, []))
         common = {p for p in mine if modules[p] in theirs}
         sequences = (
             tuple(sorted(common, key=places[0].__getitem__)),
@@ -339,6 +339,15 @@ def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[At
             name = _class_name(target, other)
             rows.append(AttributeRow(path, other, name, "order of calls", parts[0], parts[1], structure=True))
     return rows
+
+
+def _parts(known: Mapping[str, str], called: Mapping[str, int]) -> dict[str, list[str]]:
+    """Path of a known module -> those called that it is the innermost one around."""
+    found: dict[str, list[str]] = {}
+    for path in known:
+        if path and path in called:
+            found.setdefault(_above(path, known), []).append(path)
+    return found
 
 
 def _is_needed(graph: Graph, order: Sequence[str], other: Sequence[str]) -> bool:
