@@ -150,6 +150,7 @@ class Report:
             to, one row an output; empty where no framework shows it.
         recipes: how two training scripts compare; None where none were given.
         scope: what alone was compared, as the first line says it; empty where that is not limited.
+        one_model: whether source and target are one model, which outputs without elements do not refute.
     """
 
     source: str
@@ -170,11 +171,12 @@ class Report:
     nodes: list[ModuleRow] = field(default_factory=list)
     recipes: RecipeReport | None = None
     scope: str = ""
+    one_model: bool = False
 
     @property
     def passed(self) -> bool:
         """Whether something was compared, all of it is within tolerance, and that proves something."""
-        compared = any(math.prod(row.shape) for row in self.outputs)
+        compared = any(self.one_model or math.prod(row.shape) for row in self.outputs)
         return (
             compared
             and not self.unproven

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -227,7 +228,8 @@ def verify(
         if unproven and paired is None and all(row.passed for row in outputs):
             outputs += compare_redrawn(sides, target, renames, inputs, seed)
             unproven = find_unproven(source, outputs, rows)
-        if one and (unproven or any(row.reason == RANDOM for row in outputs)):
+        empty = not any(math.prod(row.shape) for row in outputs)
+        if one and (unproven or empty or any(row.reason == RANDOM for row in outputs)):
             sides.notes.append(ONE_MODEL)
             unproven = {}
         agreed = None
@@ -259,6 +261,7 @@ def verify(
             proved_against="graph" if isinstance(sides.source, OnnxRunner) else "source",
             nodes=nodes,
             recipes=scripts,
+            one_model=one,
         )
     finally:
         for runner in runners:

@@ -218,6 +218,32 @@ def test_a_symbol_whose_output_is_one_number(tmp_path: Path) -> None:
     assert regraft.verify(path, copied, ("2x3",)).verdict == "unproven"
 
 
+class NoElements(nn.Module):
+    def forward(self, x):
+        return x.exp(), x[:0]
+
+
+def test_outputs_without_elements(tmp_path: Path) -> None:
+    """They prove nothing of two models, and are nothing by which one differs from itself."""
+    x = torch.zeros(2, 0, 3)
+    net = NoElements().eval()
+    report = regraft.verify(net, net, (x,))
+    assert report.verdict == "equal", report.render()
+    assert any("are one model" in note for note in report.notes)
+    assert regraft.verify(net, NoElements().eval(), (x,)).verdict == "unproven"
+
+
+class WithoutDefault(ms.nn.Cell):
+    def construct(self, x, y):
+        return ms.ops.exp(x) if y is None else x + y
+
+
+def test_a_cell_that_is_given_none_for_an_argument_without_a_default() -> None:
+    net = WithoutDefault()
+    report = regraft.verify(net, net, (ms.Tensor(floats(2, 3)), None))
+    assert report.passed, report.render()
+
+
 def test_a_graph_of_random_numbers_alone() -> None:
     graph = Graph()
     random = Builder(graph).op("RandomNormal", dtype=1, mean=0.0, scale=1.0, shape=[2, 3])

@@ -178,7 +178,9 @@ class MindSporeRunner:
         parameters = list(inspect.signature(self._net.construct).parameters.values())
         if not set(tensors) <= {p.name for p in parameters}:
             return list(tensors.values())
-        last = max((i for i, p in enumerate(parameters) if p.name in tensors), default=-1)
+        # one that has no default and no tensor was given None
+        must = {p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
+        last = max((i for i, p in enumerate(parameters) if p.name in {*tensors, *must}), default=-1)
         return [
             tensors.get(p.name, None if p.default is inspect.Parameter.empty else p.default)
             for p in parameters[: last + 1]
