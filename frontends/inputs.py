@@ -347,7 +347,15 @@ def _array(value: Any) -> Array | float | str | None:
         tensor = value.detach().cpu()
         if str(tensor.dtype) == "torch.bfloat16":  # which NumPy lacks; by way of float32 it is exact
             return tensor.float().numpy().astype(numpy_dtype("bfloat16"))
-        return np.asarray(tensor.numpy())
+        try:
+            return np.asarray(tensor.numpy())
+        except TypeError:  # torch's, for a sparse tensor and for element types that NumPy lacks
+            layout, kind = (str(part).removeprefix("torch.") for part in (tensor.layout, tensor.dtype))
+            raise UsageError(
+                "E001",
+                f"expected tensors that NumPy can hold as inputs, got {kind} in the layout {layout}",
+                hint="give them dense, in a type that NumPy has, and convert them within the model",
+            ) from None
     if isinstance(value, (np.ndarray, np.generic, list, tuple)):
         return np.asarray(value)
     raise UsageError("E001", f"expected an array, a tensor or a spec as input, got `{type(value).__name__}`")

@@ -69,6 +69,18 @@ def test_forms_of_input(net: Net, inputs: object) -> None:
     assert [str(n.type) for n in loaded.input_nodes()] == ["f32[4,3,8,8]"]
 
 
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (torch.eye(3).to_sparse(), "float32 in the layout sparse_coo"),
+        (torch.eye(3).to(torch.float8_e4m3fn), "float8_e4m3fn in the layout strided"),
+    ],
+)
+def test_tensors_that_numpy_cannot_hold_are_refused_as_inputs(value: torch.Tensor, named: str) -> None:
+    with pytest.raises(regraft.UsageError, match=named):
+        regraft.load(torch.nn.ReLU(), (value,))
+
+
 def test_bfloat16_inputs_keep_their_type() -> None:
     layer = torch.nn.Linear(4, 4).to(torch.bfloat16)
     loaded = regraft.load(layer, (torch.randn(2, 4, dtype=torch.bfloat16),))
