@@ -44,13 +44,13 @@ def stub(view: View) -> Expression:
     return Expression(found.parts, outputs=used)
 
 
-@TABLE.call("regraft.Tell")
-def tell(view: View) -> Expression:
+@TABLE.call("regraft.Print")
+def print_value(view: View) -> Expression:
     """Emit the value, and the print as a statement of its own."""
     if view.operator.str("kind") != "Print":
         raise Refused
     slots = iter(range(1, len(view.operands)))
-    printed = json.loads(view.operator.str("said"))
+    printed = json.loads(view.operator.str("parts"))
     arguments = tuple(Argument("", _part(view, item, slots)) for item in printed)
     return Expression((view.use(0, KEPT), Call("print", arguments)))
 
