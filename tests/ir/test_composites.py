@@ -12,6 +12,7 @@ from regraft.ir.composites.polynomial import FAMILIES
 from regraft.ir.types import dtype_name, type_of_proto
 
 from ..passes.oracle import evaluate, run_onnxruntime, to_onnx
+from ..rows.operators import CASES as EMITTED
 from . import matrix_cases
 
 RANDOM = np.random.default_rng(0)
@@ -290,10 +291,14 @@ SCANS = [
 TRIANGLE = np.tril(np.ones((5, 5), np.bool_))
 LABEL = draw(2, 4)
 CASES = [
+    *(
+        Case(c.row.removeprefix("regraft."), [o.array for o in c.operands], c.attributes, c.oracle)
+        for c in EMITTED
+        if c.oracle is not None
+    ),
     *SPECIAL,
     *SCANS,
     *(Case(*case) for case in matrix_cases.CASES),
-    Case("Swish", [draw(2, 3, 4)], oracle=lambda x: x / (1 + np.exp(-x))),
     Case("Linear", [draw(2, 4), draw(3, 4)], oracle=torch_linear),
     Case("Linear", [draw(2, 4), draw(3, 4), draw(3)], oracle=torch_linear),
     Case("Linear", [draw(2, 5, 4), draw(3, 4), draw(3)], oracle=torch_linear),
@@ -328,9 +333,7 @@ CASES = [
     *(full((7,), mode, [3], [2], [0, 0]) for mode in ("max", "average", "sum")),
     full((6, 6), "average", [3, 3], [2, 2], [1, 1, 1, 1], count_include_pad=0),
     full((8, 8), "max", [3, 3], [2, 2], [0, 0, 0, 0]),
-    Case("FeatureDropout", [draw(2, 4, 3)], {"ratio": 0.5}, lambda x, ratio: x),
     Case("Print", [draw(2, 4)], {"parts": '["x"]'}, lambda x, **_: x),
-    Case("StopGradient", [draw(2, 4)], oracle=lambda x: x),
     Case("MakeLoss", [draw(2, 4)], {"grad_scale": 2.0}, lambda x, **_: x),
     Case("SoftmaxOutput", [draw(2, 4)], {}, softmax),
     Case("SoftmaxOutput", [draw(2, 4, 3)], {"axis": 1}, softmax),

@@ -26,7 +26,7 @@ from regraft.backends.source.emitting import View
 from regraft.backends.source.lowering.write_out_operators import WriteOutOperators
 from regraft.backends.source.lowering.written_out import TABLE as FORMULAS
 from regraft.backends.source.operators import DOMAIN as SOURCE
-from regraft.ir import Builder, Graph, TensorType, parse, validate
+from regraft.ir import COMPOSITES, Builder, Graph, TensorType, parse, validate
 
 from .operators import CASES
 from .operators.case import Case, Input, floats, graph_of
@@ -77,6 +77,27 @@ def test_rows_are_onnxs(kind: str, tmp_path: Path) -> None:
         for (name, _), e, g in zip(graph.outputs, expected, got, strict=True):
             np.testing.assert_allclose(g.asnumpy(), e, rtol=1e-4, atol=2e-5, err_msg=f"{name}, call {turn}")
             assert g.asnumpy().dtype == e.dtype, name
+
+
+def flat(found: Any) -> list[np.ndarray]:
+    return [a for f in found for a in flat(f)] if isinstance(found, (list, tuple)) else [found.asnumpy()]
+
+
+@pytest.mark.parametrize("modules", [True, False])
+def test_composites_that_draw_in_training_do_so_in_mindspore(modules: bool, tmp_path: Path) -> None:
+    """As layers and as functions, and in training only."""
+    import mindspore as ms
+
+    names = {n for n, c in COMPOSITES.items() if c.traits.random and c.traits.trains_differently}
+    cases = [case for case in taken(CASES) if case.row.removeprefix("regraft.") in names]
+    graph, given = graph_of(cases, modules=modules)
+    write(graph, tmp_path / "out")
+    net = emitted(tmp_path / "out", f"drawn{modules}")
+    for training in (True, False):
+        net.set_train(training)
+        first, second = ([net(*map(ms.Tensor, given.values()))] for _ in range(2))
+        for (name, _), a, b in zip(graph.outputs, flat(first), flat(second), strict=True):
+            assert np.array_equal(a, b) != training, name
 
 
 def run_in_runtime(model: Any, given: dict[str, np.ndarray]) -> list[Any]:

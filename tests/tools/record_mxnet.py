@@ -7,8 +7,8 @@
 
 MXNet's last release needs Python 3.8 (its wheels are for 3.6 to 3.8 on Linux x86-64) and uses `numpy.bool`,
 which NumPy 1.24 took away. That Python need not have regraft. Written are `rows.json` and `rows.npz` in
-`tests/corpora/mxnet`, of the cases in `tests/rows/mxnet_symbol.py`, and `emitted.npz`, of the symbols in
-`emitted.json`, which `pytest tests/rows/test_mxnet_emitter_rows.py --update-goldens` writes, and
+`tests/corpora/mxnet`, of the cases in `tests/rows/mxnet_symbol.py`, and `emitted.npz`, of the symbols in it,
+which `pytest tests/rows/test_mxnet_emitter_rows.py --update-goldens` writes, and
 `control_flow.json`, symbols that MXNet itself makes of functions, and `operators.txt`, the names of all
 operators, and in `defaults.json` the defaults of those that it names: a new row is put there as ``{}`` first.
 """
@@ -91,17 +91,18 @@ def record_rows(everything):
 
 def record_emitted():
     """Run the symbols that regraft wrote; returns how many."""
-    records, stored = read_json(CORPUS / "emitted.json", []), read_arrays(CORPUS / "emitted_given.npz")
-    arrays = {}
-    for record in records:
-        name = record["id"]
-        given = {k: stored[f"{name}/in/{k}"] for k in record["inputs"]}
-        held = {k: stored[f"{name}/param/{k}"] for k in record["params"]}
-        for number, output in enumerate(run(json.dumps(record["symbol"]), given, held)):
-            arrays[f"{name}/out/{number}"] = output
-        arrays[f"{name}/digest"] = np.frombuffer(bytes.fromhex(record["digest"]), np.uint8)
+    stored = read_arrays(CORPUS / "emitted.npz")
+    arrays = {k: v for k, v in stored.items() if "/out/" not in k}
+    families = [k.rpartition("/")[0] for k in arrays if k.endswith("/symbol")]
+    for family in families:
+        given, held = (
+            {k[len(start) :]: v for k, v in arrays.items() if k.startswith(start)}
+            for start in (f"{family}/in/", f"{family}/param/")
+        )
+        for number, output in enumerate(run(arrays[f"{family}/symbol"].tobytes().decode(), given, held)):
+            arrays[f"{family}/out/{number}"] = output
     write_arrays(CORPUS / "emitted.npz", arrays)
-    return len(records)
+    return len(families)
 
 
 def record_operators():

@@ -60,7 +60,7 @@ def compare_structure(
 
 
 def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:
-    """Return a remark on an ONNX target's Dropouts; empty if the source has none.
+    """Return a remark on what an ONNX target does not draw in training; empty if the source draws nothing.
 
     Args:
         source: the source's graph.
@@ -68,7 +68,9 @@ def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:
     """
     mine = [s for s in settings_of(source) or () if s.kind not in OF_NORMALISATIONS]
     if not mine:
-        return ""
+        drawn = {o.op_type for o in source.operators() if o.traits.random and o.traits.trains_differently}
+        names = ", ".join(sorted(drawn - {"Dropout"}))
+        return f"the ONNX model draws nothing in training, where the source's {names} does" if names else ""
     places = [f"{s.value:g} in `{s.module or '(root)'}`" for s in mine[:_SHOWN]]
     places += [f"{len(mine) - _SHOWN} more"] if len(mine) > _SHOWN else []
     shown = f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else places[0]

@@ -42,6 +42,7 @@ class Case:
         compared: the results that are compared, where the others are empty or for training.
         backends: that take this form, of all that have the operator.
         build: makes the case's values from a builder and the operands, where it takes more than one operator.
+        oracle: of a composite, gives from operands and attributes what its expansion is compared with.
         attributes: of the operator.
     """
 
@@ -53,11 +54,12 @@ class Case:
         compared: int | None = None,
         backends: Sequence[str] = tuple(BACKENDS),
         build: Build | None = None,
+        oracle: Callable[..., np.ndarray] | None = None,
         **attributes: object,
     ) -> None:
         self.row, self.operands, self.outputs, self.backends = row, operands, outputs, frozenset(backends)
         self.compared = outputs if compared is None else compared
-        self.build, self.attributes = build, attributes
+        self.build, self.oracle, self.attributes = build, oracle, attributes
 
     def firsts(self) -> Iterator[Case]:
         """The same operator with fewer of its results read: the first, the first two, …"""
