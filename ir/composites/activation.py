@@ -1,10 +1,11 @@
-"""Swish: ``Y = X * sigmoid(X)``, which ONNX names from opset 24 on."""
+"""Swish, which ONNX names from opset 24 on, and the leaky ReLU whose slopes are drawn in training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..signatures import AttributeSpec
 from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
@@ -33,4 +34,20 @@ TABLE.add(
     expand=_expand,
     summary="Y = X * sigmoid(X), elementwise",
     traits=Traits(elementwise=True, activation=True),
+)
+
+
+def _mean_slope(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
+    alpha = (operator.float("lower") + operator.float("upper")) / 2
+    return [b.op("LeakyRelu", operands[0], alpha=alpha)]
+
+
+TABLE.add(
+    "RRelu",
+    inputs="X",
+    attributes=[AttributeSpec(name, "float", required=True) for name in ("lower", "upper")],
+    infer=_infer,
+    expand=_mean_slope,
+    summary="X, times a slope where below 0: drawn for each element in training, else the mean of bounds",
+    traits=Traits(elementwise=True, activation=True, random=True, trains_differently=True, bends=(0.0,)),
 )

@@ -123,6 +123,17 @@ def leaky_relu(view: View) -> Expression:
     return mark_light(call("ops.leaky_relu", view.use(0), alpha=view.operator.float("alpha")))
 
 
+@TABLE.call("regraft.RRelu")
+def rrelu(view: View) -> Expression:
+    """Emit ops.rrelu in training, and ops.leaky_relu else: MindSpore's nn.RReLU draws in inference too."""
+    if view.type(0).dtype not in ("float16", "float32"):
+        raise Refused
+    lower, upper = (view.operator.float(name) for name in ("lower", "upper"))
+    drawn = call("ops.rrelu", view.use(0), lower, upper)
+    mean = call("ops.leaky_relu", view.use(0), alpha=(lower + upper) / 2)
+    return Expression(("(", drawn, " if ", Access(("training",)), " else ", mean, ")"))
+
+
 @TABLE.layer("Elu")
 def elu_layer(view: View) -> NnLayer:
     """Emit nn.ELU, which takes no alpha but 1."""

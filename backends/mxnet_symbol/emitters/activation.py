@@ -83,6 +83,13 @@ def dropout(e: View) -> Reference:
     return e.node("Dropout", [e.input()], p=float(np.float32(ratio)) and round(float(ratio), 7))
 
 
+@TABLE.op("regraft.RRelu")
+def rrelu(e: View) -> Reference:
+    """Emit LeakyReLU with slopes that are drawn in training."""
+    lower, upper = (round(e.operator.float(name), 7) for name in ("lower", "upper"))
+    return e.node("LeakyReLU", [e.input()], act_type="rrelu", lower_bound=lower, upper_bound=upper)
+
+
 @TABLE.op("regraft.FeatureDropout")
 def feature_dropout(e: View) -> Reference:
     """Emit Dropout with one mask for all places of a channel."""

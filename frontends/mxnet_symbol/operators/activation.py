@@ -43,8 +43,8 @@ def leaky_relu(call: Call) -> Value | list[Value]:
     lower, upper = call.float("lower_bound", 0.125), call.float("upper_bound", 0.334)
     if kind == "leaky":
         return call.op("LeakyRelu", x, alpha=slope)
-    if kind == "rrelu":  # inference takes the middle of the range; the second output is undefined
-        y = call.op("LeakyRelu", x, alpha=(lower + upper) / 2)
+    if kind == "rrelu":  # the second output is undefined
+        y = call.op("regraft.RRelu", x, lower=lower, upper=upper)
         return [y, y]
     if kind == "elu":
         return call.op("Elu", x, alpha=slope)

@@ -144,8 +144,6 @@ def lost_in_evaluation(root: Module) -> list[str]:
     for path, module in root.named_modules():
         if isinstance(module, alpha) and module.p:
             found.append(f"`{path}` ({type(module).__name__}, p={module.p:g}) drops nothing in the graph")
-        elif isinstance(module, nn.RReLU) and module.lower != module.upper:
-            found.append(f"the slope of `{path}` ({type(module).__name__}) is not random in the graph")
         elif isinstance(module, batch) and module.track_running_stats and module.momentum is None:
             found.append(
                 f"`{path}` ({type(module).__name__}, momentum=None) averages the statistics of all batches; "

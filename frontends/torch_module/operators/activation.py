@@ -110,11 +110,11 @@ def log_sigmoid(call: Call) -> Value:
 
 @TABLE.op("aten.rrelu.default")
 def rrelu(call: Call) -> Value:
-    """LeakyReLU with the mean of its slopes, where it does not train."""
+    """Slopes are drawn in training only."""
     if call.flag("training"):
         raise call.unsupported("expected `training=self.training`, got slopes drawn in evaluation too")
     call.ignore("generator")
-    return call.op("LeakyRelu", call.value("self"), alpha=(call.float("lower") + call.float("upper")) / 2)
+    return call.op("regraft.RRelu", call.value("self"), lower=call.float("lower"), upper=call.float("upper"))
 
 
 @TABLE.op("aten.threshold.default")

@@ -81,6 +81,13 @@ CASES += [
     Case("Dropout", X, np.float32(0.3)),
     Case("regraft.FeatureDropout", IMAGE, ratio=0.3, oracle=lambda x, ratio: x),
     Case("regraft.Print", IMAGE, X, kind="Print", parts='["x is", null, [1, 2.5]]', backends=["mindspore"]),
+    Case(
+        "regraft.RRelu",
+        X,
+        lower=0.1,
+        upper=0.4,
+        oracle=lambda x, lower, upper: np.where(x < 0, np.float32(0.25) * x, x),
+    ),
     Case("regraft.Swish", X, oracle=lambda x: x / (1 + np.exp(-x))),
     Case("regraft.StopGradient", X, oracle=lambda x: x),
 ]
