@@ -77,7 +77,7 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
             before_like = _compared(reference, read(f"{copy}:{name}", inputs, options))
             unlike = differences(before_like, copy, path)
             edits, imports = edits_of(before_like, copy)
-        some = [edit for edit in edits if edit.kind != "expression"]
+        some = [edit for edit in edits if edit.kind not in ("before", "expression")]
         for chosen in (edits, some) if len(some) < len(edits) else (some,):
             edited, more = apply_edits(text, chosen, imports)
             if more:

@@ -12,6 +12,7 @@ from ..diagnosis.editing import Edit
 from ..passes.base import Change
 from ..verification import Report
 from ..verification.two_nets.attributes import AttributeRow
+from ..verification.two_nets.training_only import STOPPED
 
 OTHERWISE = "LK104"
 """Code of the finding of a difference that is in no setting, law or frozen parameter."""
@@ -39,6 +40,7 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
     settings = [] if report.nets is None else report.nets.settings
     inside = [edit for row in settings for edit in _edits_in_methods(row, copy)]
     edits += [edit for edit in inside if not any(_holds(edit, other) for other in inside)]
+    imports |= dict.fromkeys(name for edit in inside for name in _imported(edit.new))
     for draw in [] if report.nets is None else report.nets.draws:
         made = draw.call
         if Path(made.file) != copy:
@@ -46,9 +48,15 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
         span = (made.line, made.column, made.end_line, made.end_column)
         edits.append(Edit("after" if draw.after else "draw", made.line, new=draw.remedy, span=span))
         imports |= dict.fromkeys(_imported(draw.remedy))
+    for prefix in [] if report.nets is None else report.nets.prefixes:
+        made = prefix.call
+        if made is not None and Path(made.file) == copy:
+            span = (made.line, made.column, made.end_line, made.end_column)
+            edits.append(Edit("argument", made.line, "auto_prefix", "True", span, 0))
     freeze = None if report.nets is None else report.nets.freeze
     if freeze is not None and Path(freeze.file) == copy:
-        edits.append(Edit("freeze", freeze.line, new=freeze.statement))
+        edits += [Edit("delete", line) for line in freeze.unwanted]
+        edits += [Edit("last", freeze.line, new=freeze.statement)] if freeze.statement else []
     return edits, list(imports)
 
 
@@ -57,8 +65,9 @@ def _edits_in_methods(row: AttributeRow, copy: Path) -> list[Edit]:
     made = row.rewrite
     if made is None or Path(made.file) != copy:
         return []
-    if made.text:
-        return [Edit("expression", made.span[0], new=made.text, span=made.span)]
+    if made.text or made.kind == "delete":
+        before = [Edit("before", made.span[0], new=made.before)] if made.before else []
+        return [*before, Edit(made.kind, made.span[0], new=made.text, span=made.span)]
     pairs = zip(made.arguments, made.places, strict=True)
     return [Edit("argument", made.span[0], n, text, made.span, place) for (n, text), place in pairs]
 
@@ -83,7 +92,9 @@ def differences(report: Report, copy: Path, file: Path) -> list[Change]:
     nets = report.nets
     if nets is None:
         return []
+    trained = all(row.passed is not False for row in report.training)
     settings = [row for row in [*nets.settings, *nets.biases] if not row.structure]
+    settings += [row for row in nets.settings if row.attribute == STOPPED and not trained]
     found = [unlike(str(row), row.target, place=row.place, advice=row.write) for row in settings]
     found += [
         unlike(
@@ -111,8 +122,17 @@ def differences(report: Report, copy: Path, file: Path) -> list[Change]:
                 code="LK103",
             )
         )
+    found += [
+        unlike(
+            f"`{prefix.parameter}` is called `{prefix.declared}`, because of auto_prefix=False",
+            prefix.path,
+            place=prefix.place,
+            advice=prefix.write,
+            code="LK105",
+        )
+        for prefix in nets.prefixes
+    ]
     outputs = all(row.passed is not False for row in [*report.outputs, *report.modules])
-    trained = all(row.passed is not False for row in report.training)
     told = (outputs or any(not row.training for row in settings)) and (
         trained or bool(settings or nets.frozen)
     )
@@ -141,10 +161,15 @@ def _otherwise(report: Report) -> Change:
 _WRITE = "write: "
 
 
+_OPS = ("ops.stop_gradient", "ops.where")
+
+
 def _imported(text: str) -> Iterator[tuple[str, str]]:
     """What an argument's source code needs: (module, name), or (module, "") for the module itself."""
-    for node in ast.walk(ast.parse(text, mode="eval")):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and node.id == "math":
             yield "math", ""
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in _OPS:
+            yield "mindspore", "ops"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id[:1].isupper():
             yield "mindspore.common.initializer", node.func.id

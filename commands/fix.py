@@ -37,8 +37,8 @@ def fix(
 
     With --like, which needs --input, the edit also resolves the differences that `verify` finds between
     REFERENCE and MODEL: it writes padding, biases, epsilon, momentum, ratios, GELU and initial distributions
-    where layers are constructed, and freezes the parameters that REFERENCE freezes. The report lists the
-    findings that no edit resolves.
+    where layers are constructed, freezes and ties the parameters that REFERENCE freezes and ties, and writes
+    calls, stopped gradients and padded rows in methods. The report lists the findings that no edit resolves.
 
     THE FILE IS RUN, before and after. regraft replaces it, and keeps the old text beside it as FILE.py.orig,
     only if the edited file has unique names and, with --input, the same outputs as before (or outputs closer

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..frontends.class_source import class_source, is_library_class
+from ..frontends.mindspore_cell.prefixes import prefix_left_out
 from ..frontends.mindspore_cell.registration import registrations
 from ..passes import Change
-from .prefixes import prefix_left_out
 from .subject import Subject, assigned_at
 
 
@@ -21,6 +21,8 @@ def add_advice(subject: Subject, found: Sequence[Change]) -> list[Change]:
         advice = change.advice
         if change.code in ("RP101", "DU104") and subject.framework == "mindspore":
             advice = advice or _of_names(subject, change)
+        elif change.code == "RP103" and subject.framework == "mindspore":
+            advice = advice or _of_short_names(subject, change)
         elif change.code == "DM101":
             change, advice = _with_second_line(subject, change), advice or _of_aliases(subject, change)
         elif change.code == "DU101":
@@ -57,7 +59,7 @@ def _of_names(subject: Subject, change: Change) -> str:
     owner = dict(subject.parts()).get(path)
     left_out = prefix_left_out(owner)
     if left_out is not None:
-        return f"auto_prefix=True at {left_out[0]}:{left_out[1].lineno}, or {repair}"
+        return f"auto_prefix=True at {left_out[0].file}:{left_out[1].lineno}, or {repair}"
     called = f"self.{path}" if path else _owner(subject)
     how = registrations(owner).get(name) if owner is not None else None
     if isinstance(owner, nn.SequentialCell):
@@ -71,6 +73,17 @@ def _of_names(subject: Subject, change: Change) -> str:
             f"insert_child_to_cell, or {repair}"
         )
     return repair
+
+
+def _of_short_names(subject: Subject, change: Change) -> str:
+    """Return how parameters get their paths as names that a Cell leaves short; empty where none does."""
+    parts = dict(subject.parts())
+    for module in change.modules:
+        left_out = prefix_left_out(parts.get(module.rpartition(".")[0]))
+        if left_out is not None:
+            line = f"{left_out[0].file}:{left_out[1].lineno}"
+            return f"auto_prefix=True at {line}, if a checkpoint names them by their paths"
+    return ""
 
 
 def _with_second_line(subject: Subject, change: Change) -> Change:

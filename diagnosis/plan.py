@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..frontends.mindspore_cell.prefixes import prefix_left_out
 from ..frontends.mindspore_cell.registration import registrations
 from ..passes import Change
 from .editing import Edit
 from .findings.plain_list import CONTAINERS
-from .prefixes import prefix_left_out
 from .subject import Subject
 
 
@@ -29,7 +29,8 @@ def plan_edits(subject: Subject, found: Sequence[Change]) -> list[Edit]:
         elif change.code == "PN101" and change.modules and _is_in(subject, change.place):
             edits += _names(change, change.modules[0].rpartition(".")[2], ())
         elif change.code == "PN102" and _is_in(subject, change.place):
-            edits.append(Edit("behind", _line(change.place), new=change.advice.split("`")[1]))
+            kind = "last" if change.advice.endswith("`__init__`") else "behind"
+            edits.append(Edit(kind, _line(change.place), new=change.advice.split("`")[1]))
     return list(dict.fromkeys(edits))
 
 
@@ -38,7 +39,7 @@ def _registrations(subject: Subject, change: Change, never: set[str]) -> Iterato
     for module in change.modules:
         path, _, name = module.rpartition(".")
         left_out = prefix_left_out(parts.get(path)) if change.code in ("RP101", "DU104") else None
-        if left_out is not None and subject.file is not None and left_out[0] == subject.file.name:
+        if left_out is not None and subject.file is not None and left_out[0].file == subject.file.name:
             call = left_out[1]
             span = (call.lineno, call.col_offset, call.end_lineno or 0, call.end_col_offset or 0)
             yield Edit("argument", call.lineno, "auto_prefix", "True", span, 0)

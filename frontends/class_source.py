@@ -18,11 +18,13 @@ class ClassSource(NamedTuple):
         file: the file's name without its folder.
         line: the first line, a decorator's where it has one.
         tree: its syntax tree, with the file's line numbers.
+        whole_file: the file with its folder.
     """
 
     file: str
     line: int
     tree: ast.Module
+    whole_file: str
 
 
 @lru_cache(maxsize=1024)
@@ -38,7 +40,7 @@ def class_source(cls: type) -> ClassSource | None:
     except (OSError, TypeError, SyntaxError, IndexError):
         return None
     ast.increment_lineno(tree, first - 1 - is_nested)
-    return ClassSource(Path(file or "").name, first, tree)
+    return ClassSource(Path(file or "").name, first, tree, file or "")
 
 
 def is_library_class(cls: type) -> bool:

@@ -27,15 +27,32 @@ _NAMES: dict[str, dict[str, str]] = {
     "LayerNorm": {"eps": "epsilon"},
     "PReLU": {"num_parameters": "channel", "init": "w"},
     "ChannelShuffle": {"groups": "groups"},
+    "Linear": {"bias": "has_bias", "in_features": "in_channels", "out_features": "out_channels"},
+    "Embedding": {"num_embeddings": "vocab_size", "embedding_dim": "embedding_size"},
     **{
         name: {"bias": "has_bias"}
-        for name in ("Linear", "LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "MultiheadAttention")
+        for name in ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "MultiheadAttention")
     },
 }
 """Class of torch's -> its arguments that MindSpore names otherwise; "" for any class."""
 
 ELSEWHERE = ("Conv", "MaxPool", "AvgPool", "LPPool", "Dropout", "Linear", "Dense", "Embedding", "Identity")
 """How classes begin whose settings are read from operators, where padding is worked out."""
+
+SIZES = frozenset(
+    {
+        "kernel_size",
+        "in_channels",
+        "out_channels",
+        "in_features",
+        "out_features",
+        "num_embeddings",
+        "embedding_dim",
+        "vocab_size",
+        "embedding_size",
+    }
+)
+"""Arguments of these that the shapes of their parameters follow from, whatever else they have."""
 
 _NEVER = frozenset({"self", "name", "dtype", "device", "inplace", "size_average", "reduce", "weight_init"})
 

@@ -38,6 +38,11 @@ PAGES: dict[str, Page] = {
         "Fix the fault that the finding names; `regraft verify REFERENCE MODEL --train` shows where it "
         "begins.",
     ),
+    "LK105": Page(
+        "A Cell with auto_prefix=False leaves its parts' paths out of the names that a checkpoint has.",
+        "super().__init__(auto_prefix=False)  # `head.weight` of the reference is `weight` here",
+        "auto_prefix=True, as `regraft fix MODEL --like REFERENCE` writes, or rename the checkpoint's keys.",
+    ),
     "NC101": Page(
         "The net renames its parameters in its first call, so a checkpoint has other names before and after.",
         "save_checkpoint(net, 'a.ckpt'); net(x); load_checkpoint('a.ckpt', net)",
@@ -69,6 +74,13 @@ PAGES: dict[str, Page] = {
         "value stored under the new path, as torch stores it, is not loaded, without an error.",
         "self.layer1.weight = self.layer2.weight  # called layer2.weight, also in layer1",
         'self.layer1.weight.name = "layer1.weight" after it, as `regraft fix` writes.',
+    ),
+    "PN103": Page(
+        "Layers share a Parameter. MindSpore saves it once, under the path of the first layer, and reads "
+        "no other key; torch's files have it under every path.",
+        "self.head.weight = self.embed.embedding_table  # saved as embed.embedding_table alone",
+        "Nothing, if the layers are to share it. `regraft convert-checkpoint --like MODEL` writes the key that "
+        "is read.",
     ),
     "RF101": Page(
         "The file raises after the model's definition. regraft checked the model as it was at that point.",

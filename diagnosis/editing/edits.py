@@ -18,8 +18,10 @@ Kind = Literal[
     "argument",
     "draw",
     "after",
+    "before",
     "behind",
-    "freeze",
+    "last",
+    "delete",
     "expression",
 ]
 
@@ -39,12 +41,13 @@ class Edit:
         kind: "rename" a method and what calls it by `self`; "append" a Cell where `insert_child_to_cell` is
             called; "assign" it as an attribute there; "wrap" the value of an assignment; "name" the
             Parameters in it; give a call an "argument"; have a call "draw" from another law; draw "after" the
-            assignment of a layer; put a statement "behind" an assignment; "freeze" parameters at the end of
-            the constructor of a class; write an "expression" otherwise.
+            assignment of a layer; put statements "before" another one, or one
+            "behind" an assignment; put statements "last" in the
+            constructor of a class; "delete" the statement at a line; write an "expression" otherwise.
         line: the line of the method, the call or the assignment.
         name: the method's name, the attribute's or the argument's; empty where the line says enough.
         new: the method's new name, the constructor to wrap with, the argument's value, the statement that
-            draws, of a parameter of `layer`, the one to put behind, those that freeze, or the expression.
+            draws, of a parameter of `layer`, the one to put behind, those to put last, or the expression.
         span: of an "argument", a "draw", "after" and an "expression": its first line, first byte, last line
             and the byte after it.
         position: of an "argument": its place among those without keyword; -1 for none.
@@ -131,15 +134,12 @@ def _editor(edits: Sequence[Edit]):
         def leave_FunctionDef(  # noqa: N802 - LibCST's
             self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
         ) -> cst.FunctionDef:
-            edit = self.at(original_node, "freeze")
+            lines = self.lines(original_node)
+            last = [e for e in edits if e.kind == "last" and e.line in lines]
             body = updated_node.body
-            if (
-                edit is not None
-                and original_node.name.value == "__init__"
-                and isinstance(body, cst.IndentedBlock)
-            ):
-                self.done.append(edit)
-                statements = cst.parse_module(edit.new).body
+            if last and original_node.name.value == "__init__" and isinstance(body, cst.IndentedBlock):
+                self.done += last
+                statements = [line for e in last for line in cst.parse_module(e.new).body]
                 return updated_node.with_changes(body=body.with_changes(body=[*body.body, *statements]))
             edit = self.at(original_node, "rename")
             if edit is None or original_node.name.value != edit.name:
@@ -243,10 +243,22 @@ def _editor(edits: Sequence[Edit]):
 
         def leave_SimpleStatementLine(  # noqa: N802 - LibCST's
             self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-        ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+        ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine] | cst.RemovalSentinel:
             first = original_node.body[0]
+            lines = self.lines(original_node)
+            before = [edit for edit in edits if edit.kind == "before" and edit.line in lines]
+            if before:
+                self.done += before
+                added = [line for edit in before for line in cst.parse_module(edit.new).body]
+                added[0] = added[0].with_changes(leading_lines=updated_node.leading_lines)
+                here = updated_node.with_changes(leading_lines=())
+                return cst.FlattenSentinel(cast("Any", [*added, here]))
             if len(original_node.body) != 1 or not isinstance(first, cst.Assign):
                 return updated_node
+            unwanted = self.at(original_node, "delete")
+            if unwanted is not None:
+                self.done.append(unwanted)
+                return cst.RemoveFromParent()
             span = self.span(first.value)
             behind: list[cst.SimpleStatementLine] = []
             for edit in edits:
@@ -255,7 +267,7 @@ def _editor(edits: Sequence[Edit]):
                     if statement is not None:
                         self.done.append(edit)
                         behind.append(statement)
-                elif edit.kind == "behind" and edit.line in self.lines(original_node):
+                elif edit.kind == "behind" and edit.line in lines:
                     statement = cst.parse_statement(edit.new)
                     if isinstance(statement, cst.SimpleStatementLine):
                         self.done.append(edit)

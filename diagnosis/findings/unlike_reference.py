@@ -9,6 +9,7 @@ CODES = {
     "LK102": "an initial distribution is not the reference's, so that training starts elsewhere",
     "LK103": "a parameter is trained that the reference freezes, or frozen that it trains",
     "LK104": "the outputs, or what one training step gives, are not the reference's for another reason",
+    "LK105": "parameters have other names than in the reference, so that its checkpoints do not fit",
 }
 
 

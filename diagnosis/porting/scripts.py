@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...frontends.class_source import is_library_class
+from ...frontends.mindspore_cell.prefixes import prefix_left_out
 from ...passes import Change
-from ..prefixes import prefix_left_out
 from ..subject import Subject, class_place, resolve_name
 
 CODES = {
@@ -55,7 +55,7 @@ def _of_classes(subject: Subject) -> Iterator[Change]:
                 "PT120",
                 f"`{cls.__name__}` has auto_prefix=False: its Parameter `{own[id(named)]}` is named "
                 f"`{named.name}`; torch's names are paths",
-                class_place(cls) if found is None else f"{found[0]}:{found[1].lineno}",
+                class_place(cls) if found is None else f"{found[0].file}:{found[1].lineno}",
                 "`super().__init__()` without it",
             )
 

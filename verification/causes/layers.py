@@ -12,7 +12,7 @@ import numpy as np
 
 from ...frontends.class_source import is_library_class
 from ...frontends.constructions import arguments_of, part_at
-from ...frontends.layer_arguments import ELSEWHERE, arguments_like, class_like, is_same_argument
+from ...frontends.layer_arguments import ELSEWHERE, SIZES, arguments_like, class_like, is_same_argument
 from ...ir import Array, Graph, ModelError
 from ..runners.runs import Replacing, Run, Runner
 from ..two_nets.attributes import AttributeRow
@@ -66,8 +66,9 @@ def causes_in_layers(
     except ModelError:
         runs = None
     for path, other in modules.items():
-        wanted = _wanted(graphs, path, other, host, runs)
-        if without & {path, other}:
+        unlike = bool(without & {path, other})
+        wanted = _wanted(graphs, path, other, host, runs, unlike=unlike)
+        if unlike:
             found.rows += [_row(graphs, path, other, w, host) for w in wanted if not w.class_name]
             continue
         for each in wanted:
@@ -97,15 +98,25 @@ class _Wanted:
 
 
 def _wanted(
-    graphs: tuple[Graph, Graph], path: str, other: str, host: Host, runs: tuple[Run, Run] | None
+    graphs: tuple[Graph, Graph],
+    path: str,
+    other: str,
+    host: Host,
+    runs: tuple[Run, Run] | None,
+    *,
+    unlike: bool,
 ) -> list[_Wanted]:
-    """Ways to construct a target's layer; none where it is as the source's, or nobody knows."""
+    """Ways to construct a target's layer; none where it is as the source's, or nobody knows.
+
+    Where the shapes of its parameters are unlike the source's, its sizes are compared in any case.
+    """
     parts = [part_at(graph.origin.model, p) for graph, p in zip(graphs, (path, other), strict=True)]
     if not path or not other or any(p is None or not is_library_class(type(p)) for p in parts):
         return []
     mine, theirs = (arguments_of(part) for part in parts)
     names = [type(part).__name__ for part in parts]
-    if mine is None or theirs is None or any(name.startswith(ELSEWHERE) for name in names):
+    elsewhere = any(name.startswith(ELSEWHERE) for name in names)
+    if mine is None or theirs is None or (elsewhere and not unlike):
         return []
     record = None if runs is None else runs[0].calls.get(f"{path}#1")
     rank = record.inputs[0].ndim if record is not None and record.inputs else None
@@ -114,13 +125,13 @@ def _wanted(
         now = {n: v % rank if n.startswith("begin_") else v for n, v in now.items()}
     frameworks = [graph.origin.framework for graph in graphs]
     known = arguments_like(names[0], mine, frameworks[0], frameworks[1], rank)
-    arguments = {name: _value(value, host) for name, value in known.items()}
+    arguments = {name: _value(value, host) for name, value in known.items() if name in SIZES or not elsewhere}
     found: list[_Wanted] = []
     differing = {n: v for n, v in arguments.items() if n in now and not _same(v, now[n], host)}
     if differing:
         found.append(_Wanted(differing, "", {n: now[n] for n in differing}))
     right = class_like(names[0], frameworks[0], frameworks[1])
-    accepted = None if right == names[1] or host.parameters(parts[1]) else _accepted(right, host)
+    accepted = None if elsewhere or right == names[1] or host.parameters(parts[1]) else _accepted(right, host)
     if accepted is not None:
         stated = {n: v for n, v in arguments.items() if n in accepted}
         stated = {n: v for n, v in stated.items() if not _is_default(v, accepted[n], host)}
@@ -220,11 +231,17 @@ def _row(graphs: tuple[Graph, Graph], path: str, other: str, wanted: _Wanted, ho
             place=place,
             rewrite=constructed_as(part, wanted.class_name, stated),
         )
-    now = tuple(_literal(v, host) for v in wanted.now.values())
+    texts = {n: _literal(_short(n, v), host) for n, v in wanted.arguments.items()}
+    now = tuple(_literal(_short(n, v), host) for n, v in wanted.now.items())
     mine = tuple(texts.values())
     return AttributeRow(
         path, other, name, ", ".join(texts), mine, now, arguments=tuple(texts.items()), place=place
     )
+
+
+def _short(name: str, value: Any) -> Any:
+    """A size of several equal numbers as one."""
+    return value[0] if name in SIZES and isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
 def _literal(value: Any, host: Host) -> str:

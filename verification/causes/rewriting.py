@@ -60,6 +60,10 @@ def _expression(site: Site, write: str) -> str:
         return ""
     if found := re.fullmatch(r"no `[^`]*`", write):
         return site.operands[0] if site.operands else ""
+    call = _parsed(write)
+    if isinstance(node, ast.Call) and isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+        is_same = isinstance(node.func, ast.Attribute) and node.func.attr == call.func.id
+        return ast.unparse(ast.Call(node.func, call.args, call.keywords)) if is_same else ""
     if write == "the operands exchanged":
         return _exchanged(node)
     if found := re.fullmatch(r"`[^`]*` \* (\S+)", write):

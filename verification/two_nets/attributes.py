@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ...ir import Graph, Operator
 from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, settings_of
@@ -34,14 +35,17 @@ _REMARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """How an expression in a method of the user's is to be written.
+    """How an expression or a statement in a method of the user's is to be written.
 
     Attributes:
         file: the file.
         span: the expression's first line, first byte, last line and the byte behind it.
         arguments: of a call: keyword -> source code.
         places: of each argument among those without keyword; -1 for one that is not among them.
-        text: the expression that replaces it, where that is another one.
+        text: the expression that replaces it, where that is another one, or the statements.
+        before: statements to put before that of the expression.
+        kind: "expression"; "last" for statements at the end of the constructor that begins at the first line;
+            "delete" for the statement there.
     """
 
     file: str
@@ -49,6 +53,8 @@ class Rewrite:
     arguments: Arguments = ()
     places: tuple[int, ...] = ()
     text: str = ""
+    before: str = ""
+    kind: Literal["expression", "last", "delete"] = "expression"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,7 +46,8 @@ class Net:
 
     Attributes:
         graph: its graph.
-        layers: in the order of their calls.
+        layers: in the order of their calls; a parameter that several hold is the first one's.
+        tied: path of a layer that holds a parameter of another one -> the layer with all that it holds.
         names: parameter's node key -> its name: the first path that holds it.
         before: layer's path -> what its input comes from: layers' paths, and ``>0`` for input 0.
         after: layer's path -> where its result goes: layers' paths, and ``<0`` for output 0.
@@ -54,6 +56,7 @@ class Net:
     graph: Graph
     layers: list[Layer]
     names: dict[int, str]
+    tied: dict[str, Layer] = field(default_factory=dict)
     before: dict[str, frozenset[str]] = field(default_factory=dict)
     after: dict[str, frozenset[str]] = field(default_factory=dict)
 
@@ -75,7 +78,7 @@ def describe(graph: Graph) -> Net:
     names = {key: paths[0] for key, paths in graph.parameter_paths().items()}
     for parameter in graph.parameters():
         names.setdefault(parameter.key, parameter.declared)
-    net = Net(graph, _layers(graph, names), names)
+    net = Net(graph, _layers(graph, names), names, _tied(graph, names))
     _connect(net)
     return net
 
@@ -107,6 +110,48 @@ def _layers(graph: Graph, names: dict[int, str]) -> list[Layer]:
             alone = {"": key}
             found.append(Layer(names[key], -1, alone, _signature(graph, alone), (len(calls), reader[key])))
     return sorted(found, key=lambda layer: layer.place)
+
+
+def _tied(graph: Graph, names: dict[int, str]) -> dict[str, Layer]:
+    """The layers that hold a parameter under another path than its first, and modules that have two paths."""
+    found: dict[str, Layer] = {}
+    calls = graph.modules.calls()
+    for registered, module in enumerate(graph.modules):
+        held = {n: k for n, k in module.parameters.items() if role_of(n) != COUNTER}
+        held = {n: k for n, k in held.items() if not _is_idle(graph, module, n, k)}
+        called = [at for at, call in enumerate(calls) if call.module == module.key]
+        for number, path in enumerate(graph.modules.paths(module.key)):
+            full = {n: f"{path}.{n}" if path else n for n in held}
+            if all(full[n] == names[k] for n, k in held.items()):
+                continue
+            place = called[min(number, len(called) - 1)] if called else len(calls) + registered
+            if all(_LAYER_ROLES.match(role_of(n)) for n in held):
+                roles = {role_of(n): k for n, k in held.items()}
+                found[path] = Layer(path, module.key, roles, _signature(graph, roles), (place, 0))
+                continue
+            for name, key in held.items():
+                if full[name] != names[key]:
+                    alone = {"": key}
+                    found[full[name]] = Layer(
+                        full[name], module.key, alone, _signature(graph, alone), (place, 1)
+                    )
+    return found
+
+
+def tied_layers(net: Net) -> dict[str, Layer]:
+    """The layers with a parameter of another one, but for those that were put together with others."""
+    parts = {part.path for layer in net.layers for part in layer.parts}
+    return {path: layer for path, layer in net.tied.items() if path not in parts}
+
+
+def with_tied(net: Net, tied: Mapping[str, Layer]) -> dict[str, Layer]:
+    """The layers of a net by path, with those that hold a parameter of another one, in the order of calls."""
+    return in_order_of_calls({**{layer.path: layer for layer in net.layers}, **tied})
+
+
+def in_order_of_calls(layers: Mapping[str, Layer]) -> dict[str, Layer]:
+    """The layers, sorted by where they are called first."""
+    return dict(sorted(layers.items(), key=lambda item: item[1].place))
 
 
 def _is_idle(graph: Graph, module: Module, name: str, key: int) -> bool:

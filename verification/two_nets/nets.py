@@ -14,6 +14,7 @@ from ...ir import Graph, Parameter, TensorData
 from ..report import ModuleRow
 from .attributes import AttributeRow, compare_attributes, moved
 from .calls import advised_by, arguments_of_calls, placed_by
+from .checkpoint_names import notes_on_names, unlike_prefixes
 from .constants import constants_of, constants_of_layers, names_of, without_effect
 from .draws import draws_of
 from .laws import compare_laws
@@ -24,8 +25,8 @@ from .pair_map import PairMap
 from .pairing import Pairing, ParameterPair, pair
 from .remedies import place_of
 from .report import Nets
+from .ties import compare_ties
 from .training_only import freeze_of, frozen_rows, stopped_gradients
-from .unprefixed import notes_on_prefixes
 
 
 class NetComparison:
@@ -56,7 +57,7 @@ class NetComparison:
         train: bool = False,
         inference: bool = False,
     ) -> None:
-        self.pairing: Pairing = pair(source, target, mapping)
+        self.pairing: Pairing = pair(source, target, mapping, tied=True)
         self.modules = module_pairs(self.pairing, mapping)
         self.order = find_order(source, target)
         rows: list[ParameterPair] = []
@@ -84,13 +85,16 @@ class NetComparison:
         )
         stopped = stopped_gradients(source, target, self.modules) if target.operators() else []
         settings = [*[_turned_row(target, row) for row in turned(self.pairing)], *settings, *stopped]
+        ties = compare_ties(self.pairing, self.modules)
+        settings += ties.values()
         frozen = frozen_rows(self.pairing)
         elsewhere = moved(source, target, settings)
         self.moved = {row.module for row in elsewhere if row.module}
         self.modules = {path: other for path, other in self.modules.items() if path not in self.moved}
         settings = [row for row in settings if row not in elsewhere]
         biases = _biases(self.pairing, self.modules)
-        laws = compare_laws(self.pairing)
+        # what is to be tied is not drawn
+        laws = [row for row in compare_laws(self.pairing) if row.target not in ties]
         calls = arguments_of_calls(target, [*settings, *biases], agreeing, laws)
         settings = placed_by(calls, target, [advised_by(calls, row) for row in settings])
         self.sides = (self.pairing.source, self.pairing.target)
@@ -115,13 +119,15 @@ class NetComparison:
             draws_of(target, laws),
             frozen=frozen,
             freeze=freeze_of(target, frozen),
+            prefixes=unlike_prefixes(self.pairing),
         )
 
     def notes(self) -> list[str]:
         """What a reader should know of how the nets were read and paired."""
         target = self.pairing.target.graph
         known = [] if target.operators() else target.origin.notes
-        names = [note for net in self.sides for note in notes_on_prefixes(net.graph)]
+        sides = zip(self.sides, ("source", "target"), strict=True)
+        names = dict.fromkeys(note for net, side in sides for note in notes_on_names(net.graph, side))
         return [*known, *self._casts(), *self.pairing.notes, *names, *self._joined]
 
     def accept_constants(self) -> list[str]:
@@ -225,11 +231,14 @@ class NetComparison:
         return self.source_values() | self.joined(self.pairing.joins) if self.copied else {}
 
     def source_values(self) -> dict[str, np.ndarray]:
-        """The source's values of the pairs, in the target's shapes and element types."""
+        """The source's values of the pairs, in the target's shapes and element types.
+
+        Of several parameters that the target holds in one, the first is given.
+        """
         source, target = self.pairing.source, self.pairing.target
         return {
             p.target: p.applied(source.data(mine).numpy()).astype(target.parameter(theirs).data.numpy().dtype)
-            for (mine, theirs), p in self.pairing.parameters.items()
+            for (mine, theirs), p in reversed(self.pairing.parameters.items())
             if p.fits
         }
 

@@ -20,7 +20,7 @@ from ...checkpoints.spelling import plain_name, plain_shape
 from ...ir import Graph, ModelError
 from .constants import constants_of_layers
 from .fusing import Fused, Stated, fused_of, groups_of, put_together, stated_groups
-from .layers import Layer, Net, describe
+from .layers import Layer, Net, describe, in_order_of_calls, tied_layers, with_tied
 from .orientation import is_turned
 from .pair_map import PairMap
 
@@ -102,7 +102,14 @@ class Pairing:
     joins: list[Join] = field(default_factory=list)
 
 
-def pair(source: Graph, target: Graph, mapping: PairMap | None = None, *, in_order: bool = False) -> Pairing:
+def pair(
+    source: Graph,
+    target: Graph,
+    mapping: PairMap | None = None,
+    *,
+    in_order: bool = False,
+    tied: bool = False,
+) -> Pairing:
     """Pair the layers and parameters of two graphs.
 
     Args:
@@ -110,12 +117,16 @@ def pair(source: Graph, target: Graph, mapping: PairMap | None = None, *, in_ord
         target: likewise.
         mapping: what the user says; it comes before everything else.
         in_order: whether what is left of one shape is paired in its order where both sides have as many.
+        tied: whether a parameter that several layers of one net hold is paired in each of them: the other net
+            may have as many parameters.
 
     Raises:
         ModelError: when layers of one shape remain on both sides and nothing tells which is which, or a name
             of the map is on neither side (E703).
     """
     nets = (describe(source), describe(target))
+    for net in nets if not tied else ():
+        net.tied.clear()
     mapping = mapping or PairMap()
     stated = stated_groups(nets, mapping.fused, mapping.place)
     said = [[s.group for s in stated if s.in_source is whole] for whole in (False, True)]
@@ -154,16 +165,33 @@ class _Search:
         self.stated = {s.group.path: s for s in stated}
         self.pairing = Pairing(source, target)
         self.free = [{layer.path: layer for layer in net.layers} for net in (source, target)]
-        self.all = [dict(side) for side in self.free]
+        self.tied = [tied_layers(net) for net in (source, target)]
+        self.all = [with_tied(net, tied) for net, tied in zip((source, target), self.tied, strict=True)]
         self.number: list[dict[str, int]] = [{}, {}]  # path -> number of its pair
 
     # -- rounds ------------------------------------------------------------------------------------
 
     def run(self) -> None:
+        own = [dict(side) for side in self.free]
+        self.free = [dict(side) for side in self.all]
         self._by_map()
         self._by_name()
+        left = [
+            {n: tied[n] for n in side if n in tied} for side, tied in zip(self.free, self.tied, strict=True)
+        ]
+        for side in (0, 1):  # what another layer holds too is no layer of its own to those that follow
+            self.free[side] = {n: layer for n, layer in own[side].items() if n in self.free[side]}
         self._by_prefix()
         self._leave_constants()
+        self._by_calls()
+        if any(left):
+            for side, more in enumerate(left):
+                more = {n: layer for n, layer in more.items() if n not in self.number[side]}
+                self.free[side] = in_order_of_calls({**self.free[side], **more})
+            self._by_calls()
+
+    def _by_calls(self) -> None:
+        """Pair what names do not, by neighbours, order and surroundings, as long as that finds a pair."""
         rounds = [self._by_neighbours, self._by_order, self._by_surroundings]
         if (
             not self.is_called
@@ -505,12 +533,13 @@ class _Search:
     def result(self) -> Pairing:
         """The parameters of the paired layers, role by role."""
         done = self.pairing
-        held = [{p.path: p for p in net.layers} for net in (done.source, done.target)]
-        taken: set[int] = set()
-        self._take_fused(held)
-        for layer in done.source.layers:
+        nets = (done.source, done.target)
+        self._take_fused([with_tied(*side) for side in zip(nets, self.tied, strict=True)])
+        whole = [with_tied(*side) for side in zip(nets, self.tied, strict=True)]
+        alone: list[tuple[int, str]] = []
+        for layer in whole[0].values():
             path = done.layers.get(layer.path)  # "" is a path: that of the root's own parameters
-            target = None if path is None else held[1].get(path)
+            target = None if path is None else whole[1].get(path)
             theirs = dict(target.parameters) if target is not None else {}
             for role, key in layer.parameters.items():
                 name = done.source.names[key]
@@ -519,9 +548,8 @@ class _Search:
                     other = theirs.pop("weight" if not role else "", None)
                 if other is None:
                     if layer.path not in self.mapping.without:
-                        done.only_source.append(name)
+                        alone.append((key, name))
                     continue
-                taken.add(other)
                 done.parameters[key, other] = ParameterPair(
                     name,
                     done.target.names[other],
@@ -529,11 +557,13 @@ class _Search:
                     done.source.parameter(key).data.shape,
                     done.target.parameter(other).data.shape,
                 )
+        taken = [{keys[side] for keys in done.parameters} for side in (0, 1)]
+        done.only_source = list(dict.fromkeys(name for key, name in alone if key not in taken[0]))
         done.only_target = [
             done.target.names[key]
             for layer in done.target.layers
             for key in layer.parameters.values()
-            if key not in taken and layer.path not in self.mapping.without
+            if key not in taken[1] and layer.path not in self.mapping.without
         ]
         if self.is_called:
             self._turn()

@@ -116,6 +116,17 @@ def spelled(arguments: Arguments) -> str:
     return ", ".join(f"{name}={text}" for name, text in arguments)
 
 
+def expression_of(path: str) -> str:
+    """Return a part of `self` as source code.
+
+    Example:
+        >>> expression_of("layers.0.conv")
+        'self.layers[0].conv'
+    """
+    steps = [f"[{p}]" if p.isdigit() else f".{p}" for p in path.split(".")]
+    return f"self{''.join(steps)}"
+
+
 def place_of(graph: Graph, path: str, operator: Operator | None = None) -> str:
     """File and line of the user's that makes a layer, or calls a function; empty where nobody knows.
 

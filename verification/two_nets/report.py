@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ..braces import braced
 from .attributes import AttributeRow
 from .calls import CallArguments
+from .checkpoint_names import Prefix
 from .draws import Draw
 from .laws import LawRow
 from .magnitudes import MagnitudeRow, magnitude_lines
@@ -86,6 +87,7 @@ class Nets:
         joined: how many parameters of the source, and of the target, one side keeps together.
         frozen: the parameters that one net alone trains.
         freeze: the statement by which the target freezes what the source does.
+        prefixes: the target's Cells whose auto_prefix=False leaves out what the source's names have.
     """
 
     framework: str
@@ -106,6 +108,7 @@ class Nets:
     joined: tuple[int, int] = (0, 0)
     frozen: list[FrozenRow] = field(default_factory=list)
     freeze: Freeze | None = None
+    prefixes: list[Prefix] = field(default_factory=list)
 
     def _counts(self, row: AttributeRow) -> bool:
         return not row.structure and (self.train or self.inference or not row.training)

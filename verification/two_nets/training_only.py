@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...frontends.assigned_parameters import assigned_in_class
 from ...frontends.whose_code import is_users_file
 from ...ir import Graph, Operator, Parameter, Value
-from .attributes import AttributeRow, by_module
+from .attributes import AttributeRow, Rewrite, by_module
+from .gradient_rewrites import padded_rows, with_stop, without_stop
 from .operator_settings import Side
 from .pairing import Pairing
-from .remedies import body_of, line_of, place_of
+from .remedies import body_of, expression_of, line_of, place_of
 
 PADDING = "padding_idx"
 STOPPED = "stop_gradient"
@@ -38,17 +40,19 @@ class FrozenRow:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """A statement that freezes what the source freezes, for the end of the target's constructor.
+    """Statements that freeze what the source freezes, for the end of the target's constructor.
 
     Attributes:
         file: the file of the target's class.
         line: of its `__init__`.
-        statement: the source code, without indentation.
+        statement: the source code, without indentation; empty for none.
+        unwanted: lines of statements that freeze what the source trains.
     """
 
     file: str
     line: int
     statement: str
+    unwanted: tuple[int, ...] = ()
 
 
 def stopped_gradients(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
@@ -64,11 +68,14 @@ def stopped_gradients(source: Graph, target: Graph, modules: Mapping[str, str]) 
     for path, other in modules.items():
         module = target.modules.find(other)
         sides = Side(source, held[0].get(path, [])), Side(target, held[1].get(other, []))
-        rows += _of_module(path, other, "" if module is None else module.class_name, sides)
+        rows += _of_module(modules, (path, other), "" if module is None else module.class_name, sides)
     return rows
 
 
-def _of_module(path: str, other: str, class_name: str, sides: tuple[Side, Side]) -> Iterator[AttributeRow]:
+def _of_module(
+    modules: Mapping[str, str], paths: tuple[str, str], class_name: str, sides: tuple[Side, Side]
+) -> Iterator[AttributeRow]:
+    path, other = paths
     source, target = sides[0].graph, sides[1].graph
     tables = [_tables(side) for side in sides]
     stops = [[o for o in side.operators if o.qualified_name == _STOP] for side in sides]
@@ -84,6 +91,7 @@ def _of_module(path: str, other: str, class_name: str, sides: tuple[Side, Side])
         lines = [line for o in stops[0] if (line := line_of(o))]
         more = len(stops[0]) > len(stops[1])
         where = f", as at {', '.join(lines[:3])} of the source" if lines and more else ""
+        made = _stop_or_none(source, target, modules, paths, stops)
         extra = next((line for o in stops[1] if (line := line_of(o))), "")
         yield AttributeRow(
             path,
@@ -95,7 +103,8 @@ def _of_module(path: str, other: str, class_name: str, sides: tuple[Side, Side])
             training=True,
             structure=True,
             statement=f"{call}(…){where}" if more else f"no `{call}`",
-            place=body_of(target, other) if more or not extra else extra,
+            place=_line(made) or (body_of(target, other) if more or not extra else extra),
+            rewrite=made,
         )
 
 
@@ -120,7 +129,27 @@ def _advice(
         arguments=((PADDING, str(a)),) if torch and class_name.startswith("Embedding") else (),
         statement="" if torch and class_name.startswith("Embedding") else statement,
         place=place_of(target, other, node),
+        rewrite=None if torch or a is None or b is not None else padded_rows(target, other, a),
     )
+
+
+def _stop_or_none(
+    source: Graph,
+    target: Graph,
+    modules: Mapping[str, str],
+    paths: tuple[str, str],
+    stops: list[list[Operator]],
+) -> Rewrite | None:
+    """How one stopped gradient is written, or written no more, where one net alone has one."""
+    if len(stops[0]) + len(stops[1]) != 1:
+        return None
+    if stops[1]:
+        return without_stop(target, paths[1], stops[1][0])
+    return with_stop(source, target, modules, paths, stops[0][0])
+
+
+def _line(made: Rewrite | None) -> str:
+    return "" if made is None else f"{Path(made.file).name}:{made.span[0]}"
 
 
 def _tables(side: Side) -> list[Operator]:
@@ -205,29 +234,38 @@ def frozen_rows(pairing: Pairing) -> list[FrozenRow]:
 
 
 def freeze_of(target: Graph, rows: Sequence[FrozenRow]) -> Freeze | None:
-    """Return the statement by which the target freezes what the source does; None where nothing can.
+    """Return the statements by which the target freezes and trains what the source does; None for no edit.
 
     Args:
         target: the target's graph.
         rows: what one net alone trains.
     """
     model = target.origin.model
-    wanted = [row.target for row in rows if row.in_source]
     constructor = vars(type(model)).get("__init__")
     code = getattr(constructor, "__code__", None)
-    if not wanted or code is None or not is_users_file(code.co_filename):
+    if not rows or code is None or not is_users_file(code.co_filename):
         return None
+    wanted = [row.target for row in rows if row.in_source]
+    trained = [row.target for row in rows if not row.in_source]
     held = {name: target.parameter(key) for key, names in target.parameter_paths().items() for name in names}
     parts = list(_wholes(wanted, held))
     read = "get_parameters" if target.origin.framework == "mindspore" else "parameters"
     lines: list[str] = []
-    layers = [_expression(p) for p in parts if p not in wanted]
+    layers = [expression_of(p) for p in parts if p not in wanted]
     if layers:
         listed = f"({', '.join(layers)}{',' if len(layers) == 1 else ''})"
         lines += [f"for part in {listed}:", f"    for parameter in part.{read}():"]
         lines += ["        parameter.requires_grad = False"]
-    lines += [f"{_expression(p)}.requires_grad = False" for p in parts if p in wanted]
-    return Freeze(str(Path(code.co_filename)), code.co_firstlineno, "\n".join(lines))
+    lines += [f"{expression_of(p)}.requires_grad = False" for p in parts if p in wanted]
+    freezing = {
+        found.path.removesuffix(".requires_grad"): found.line
+        for found in assigned_in_class(type(model))
+        if found.path.endswith(".requires_grad") and found.whole_file == code.co_filename
+    }
+    # one by one, as a layer's statistics are parameters too
+    lines += [f"{expression_of(name)}.requires_grad = True" for name in trained if name not in freezing]
+    unwanted = tuple(freezing[name] for name in trained if name in freezing)
+    return Freeze(str(Path(code.co_filename)), code.co_firstlineno, "\n".join(lines), unwanted)
 
 
 def _wholes(wanted: Sequence[str], held: Mapping[str, Parameter]) -> Iterator[str]:
@@ -245,9 +283,3 @@ def _wholes(wanted: Sequence[str], held: Mapping[str, Parameter]) -> Iterator[st
                 told |= within
                 yield prefix
                 break
-
-
-def _expression(path: str) -> str:
-    """Return a part of `self` as source code: ``self.layers[0].conv``."""
-    steps = [f"[{p}]" if p.isdigit() else f".{p}" for p in path.split(".")]
-    return f"self{''.join(steps)}"

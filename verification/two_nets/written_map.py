@@ -261,9 +261,9 @@ def _fused_hint(only_source: Sequence[str], only_target: Sequence[str]) -> str:
             if len(near) in (2, 3):
                 listed = json.dumps(near)
                 return (
-                    f'if `{layer}` holds these together: --map {{"{layer}": {listed}}} where its rows '
-                    f'are one after another, {{"{layer}": {{"parts": {listed}, "heads": N}}}} where they '
-                    "alternate; shapes do not tell which"
+                    f'if `{layer}` holds these together, state it with --map FILE: {{"{layer}": {listed}}} '
+                    f'where its rows are one after another, {{"{layer}": {{"parts": {listed}, "heads": N}}}} '
+                    "where they alternate; shapes do not tell which"
                 )
     return ""
 
@@ -296,8 +296,8 @@ def _size_hint(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]
         return ""
     left_out = json.dumps(dict.fromkeys(name.rpartition(".")[0] or name for name in other))
     return (
-        "give the net the file's sizes, or leave out what has others, which the net then draws: "
-        f"--map {left_out}"
+        "give the net the file's sizes, or leave out the layers of other sizes, which the net then draws, "
+        f"with --map FILE: {left_out}"
     )
 
 
