@@ -79,8 +79,8 @@ PAGES: dict[str, Page] = {
         "Layers share a Parameter. MindSpore saves it once, under the path of the first layer, and reads "
         "no other key; torch's files have it under every path.",
         "self.head.weight = self.embed.embedding_table  # saved as embed.embedding_table alone",
-        "Nothing, if the layers are to share it. `regraft convert-checkpoint --like MODEL` writes the key that "
-        "is read.",
+        "Nothing, if the layers are to share it. `regraft convert-checkpoint --like MODEL` writes the key "
+        "that is read.",
     ),
     "RF101": Page(
         "The file raises after the model's definition. regraft checked the model as it was at that point.",
