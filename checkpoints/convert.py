@@ -13,6 +13,7 @@ import numpy as np
 
 from ..formats.renames import Rename, computed
 from ..formats.shard_index import parse_size
+from ..frontends.given_values import hint_on_counters
 from ..ir import ModelError, TensorData, UsageError, near_names, numpy_dtype, system_errors_told
 from . import is_folder, read_training, write_checkpoint
 from .fixed_gammas import doubt, doubtful_gammas, with_fixed_gammas
@@ -378,6 +379,8 @@ class _Problems:
         if not count:
             return
         hint = "use the map that was written beside the model, and save the parameters of the net alone"
+        if count == len(self.unknown):
+            hint = hint_on_counters(self.unknown) or hint
         if self.derived:
             hint = "rewrite the model again, from the new weights"
             if not any(row.transform == DERIVED for row in self.mapping.rows):

@@ -8,6 +8,18 @@ from ..ir import ModelError, TensorData, near_names
 from .options import LoadOptions
 
 _SHOWN = 5
+_COUNTERS = ("total_ops", "total_params")
+"""Buffers that `thop.profile` registers in every module, beside the parameters."""
+
+
+def hint_on_counters(unknown: Sequence[str]) -> str:
+    """Return what to do about names that only a profiler's counters have; empty for other names."""
+    if not unknown or any(name.rpartition(".")[2] not in _COUNTERS for name in unknown):
+        return ""
+    return (
+        "these are counters that thop.profile registers as buffers: save the model before it is profiled, or "
+        "without them: `{k: v for k, v in state.items() if not k.endswith(('total_ops', 'total_params'))}`"
+    )
 
 
 def fit_values(
@@ -56,7 +68,8 @@ def fit_values(
     raise ModelError(
         "E801",
         "expected a file with the model's parameters: " + "; ".join([*lines[:_SHOWN], *more]),
-        hint="regraft convert-checkpoint converts a file of another framework, or with other names, to the "
+        hint=(hint_on_counters(unknown) if len(lines) == len(unknown) else "")
+        or "regraft convert-checkpoint converts a file of another framework, or with other names, to the "
         "model's",
     )
 

@@ -238,6 +238,26 @@ def test_a_saved_program(tmp_path):
     assert_close(net(ms.Tensor(example)).asnumpy(), outputs(model, example))
 
 
+def test_counters_of_a_profiler_are_named(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    graph = regraft.load(model, (floats(2, 3),))
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to="mindspore")
+    state = dict(model.state_dict())
+    for name in ("total_ops", "total_params", "0.total_ops", "1.total_params"):
+        state[name] = torch.zeros(1, dtype=torch.float64)
+    torch.save(state, tmp_path / "profiled.pth")
+    with pytest.raises(ModelError, match="E801") as map_refused:
+        convert_checkpoint(tmp_path / "profiled.pth", tmp_path / "new.ckpt", tmp_path / "out/renames.json")
+    with pytest.raises(ModelError, match="E801") as net_refused:
+        regraft.load(model, (floats(2, 3),), params=tmp_path / "profiled.pth")
+    for refused in (map_refused, net_refused):
+        assert "counters that thop.profile registers" in str(refused.value.hint)
+    torch.save({**state, "other": torch.zeros(1)}, tmp_path / "profiled.pth")
+    with pytest.raises(ModelError, match="E801") as refused:
+        regraft.load(model, (floats(2, 3),), params=tmp_path / "profiled.pth")
+    assert "thop" not in str(refused.value.hint)
+
+
 def test_tied_tensors_that_grew_apart_are_refused(tmp_path):
     model = Tied()
     regraft.save(regraft.rewrite(regraft.load(model, (ids(2, 5),))).graph, tmp_path / "out", to="mindspore")
