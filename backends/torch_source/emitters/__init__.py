@@ -52,7 +52,7 @@ HELPERS = {
     "Unsupported": HelperText(stub.STUB),
     "numbers": HelperText(
         '''def numbers(sizes):
-    """The elements of a tensor of integers as Python numbers."""
+    """Return the elements of a tensor of integers as Python numbers."""
     return tuple(sizes.tolist())
 '''
     ),

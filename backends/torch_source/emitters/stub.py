@@ -11,11 +11,11 @@ from ...source.expressions import KEPT, Helper, Part, Quoted, Tuple, call
 TABLE = EmitterTable()
 
 STUB = '''class Unsupported(nn.Module):
-    """STUB: an operator that regraft cannot write. Put a module that computes it in the place of each one.
+    """STUB: an operator that regraft cannot write. Replace each one by a module that computes it.
 
     Args:
         source: the call in the source; x0, x1, … are the arguments of `forward`, in order.
-        outputs: types and shapes of the results, which are all that are read.
+        outputs: types and shapes of the results that the net uses.
         reason: why it is a stub.
     """
 

@@ -21,7 +21,7 @@ def build_function(net: Net) -> str:
     if net.buffers:
         text += f"BUFFERS = [{', '.join(literal_source(n) for n in net.buffers)}]\n"
     if net.undrawn:  # never another law than the source's: that would pass for it
-        text += "# initial distributions that nobody knows: these values are the checkpoint's\n"
+        text += "# parameters without a known initial distribution: their values come from the checkpoint\n"
         text += f"UNDRAWN = [{', '.join(literal_source(n) for n in net.undrawn)}]\n"
     held = [name for name, some in (("BUFFERS", net.buffers), ("UNDRAWN", net.undrawn)) if some]
     sharded = net.checkpoint == INDEX
@@ -36,14 +36,14 @@ def build_function(net: Net) -> str:
 
 _WITHOUT_PARAMETERS = '''
 def build(checkpoint=None, device=None, dtype=None):
-    """The net in evaluation mode; it has no parameters, so any checkpoint is left alone."""
+    """Return the net in evaluation mode; it has no parameters and ignores a checkpoint."""
     return {net}().to(device=device, dtype=dtype).eval()
 '''
 
 _BUILD = '''
 
 def build(checkpoint=CHECKPOINT, device=None, dtype=None):
-    """The net in evaluation mode, with the weights of a checkpoint; None draws new ones."""
+    """Return the net in evaluation mode, with a checkpoint's weights; None initialises new ones."""
     net = {net}(){freezing}
     if checkpoint is not None:
         load(net, checkpoint){tables}
@@ -55,7 +55,7 @@ _FREEZING = """
         parameter.requires_grad_(name not in FROZEN)"""
 
 _TABLES = """
-    else:  # what is not drawn
+    else:  # values that no initializer makes
         drawn = {{n: v.clone() for n, v in net.state_dict().items() if n not in {names}}}
         load(net, CHECKPOINT)
         net.load_state_dict(drawn, strict=False)"""
@@ -63,7 +63,7 @@ _TABLES = """
 _LOAD = '''
 
 def load(net, checkpoint):
-    """Load a .safetensors or .pth file; an error unless it fits the net exactly."""
+    """Load a .safetensors or .pth file; raise an error unless it fits the net."""
     path = Path(checkpoint)
     if path.suffix == ".safetensors":
         load_model(net, path)
@@ -74,7 +74,7 @@ def load(net, checkpoint):
 _LOAD_SHARDS = '''
 
 def load(net, checkpoint):
-    """Load a .safetensors file, or the shards of an index; an error unless they fit the net exactly."""
+    """Load a .safetensors file, or the shards of an index; raise ValueError unless they fit the net."""
     path, files = Path(checkpoint), [Path(checkpoint)]
     if path.suffix == ".json":
         index = json.loads(path.read_text(encoding="utf-8"))

@@ -21,13 +21,13 @@ with np.load(Path(__file__).with_name("test_model.npz"), allow_pickle=False) as 
 
 @pytest.fixture(scope="module")
 def net():
-    """The net with its checkpoint."""
+    """Return the net with the weights of its checkpoint."""
     with torch.no_grad():
         yield build()
 
 
 def recorded(prefix):
-    """The recorded arrays whose names begin so, in order."""
+    """Return the recorded arrays whose names begin with `prefix`, in order."""
     return [array for key, array in RECORDED.items() if key.startswith(prefix)]
 
 

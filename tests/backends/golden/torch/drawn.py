@@ -61,13 +61,13 @@ BUFFERS = ["table"]
 
 
 def build(checkpoint=CHECKPOINT, device=None, dtype=None):
-    """The net in evaluation mode, with the weights of a checkpoint; None draws new ones."""
+    """Return the net in evaluation mode, with a checkpoint's weights; None initialises new ones."""
     net = Drawn()
     for name, parameter in net.named_parameters():
         parameter.requires_grad_(name not in FROZEN)
     if checkpoint is not None:
         load(net, checkpoint)
-    else:  # what is not drawn
+    else:  # values that no initializer makes
         drawn = {n: v.clone() for n, v in net.state_dict().items() if n not in BUFFERS}
         load(net, CHECKPOINT)
         net.load_state_dict(drawn, strict=False)
@@ -75,7 +75,7 @@ def build(checkpoint=CHECKPOINT, device=None, dtype=None):
 
 
 def load(net, checkpoint):
-    """Load a .safetensors or .pth file; an error unless it fits the net exactly."""
+    """Load a .safetensors or .pth file; raise an error unless it fits the net."""
     path = Path(checkpoint)
     if path.suffix == ".safetensors":
         load_model(net, path)

@@ -104,7 +104,7 @@ CHECKPOINT = Path(__file__).with_name("model.safetensors")
 
 
 def build(checkpoint=CHECKPOINT, device=None, dtype=None):
-    """The net in evaluation mode, with the weights of a checkpoint; None draws new ones."""
+    """Return the net in evaluation mode, with a checkpoint's weights; None initialises new ones."""
     net = MobileNetV2()
     if checkpoint is not None:
         load(net, checkpoint)
@@ -112,7 +112,7 @@ def build(checkpoint=CHECKPOINT, device=None, dtype=None):
 
 
 def load(net, checkpoint):
-    """Load a .safetensors or .pth file; an error unless it fits the net exactly."""
+    """Load a .safetensors or .pth file; raise an error unless it fits the net."""
     path = Path(checkpoint)
     if path.suffix == ".safetensors":
         load_model(net, path)
