@@ -224,6 +224,28 @@ def test_what_a_message_holds_is_no_pattern() -> None:
             "write: what the source's `F.elu` computes before `x * 2` - at b.py:12",
             "应写: 在 `x * 2` 之前写与源模型的 `F.elu` 相同的计算 - 位于 b.py:12",
         ),
+        ("write: `q` and `k` exchanged - at b.py:12", "应写: 交换 `q` 与 `k` - 位于 b.py:12"),
+        ("`q`, `k` exchanged against as they are: N `a`", "`q` 与 `k` 互换 对 保持原样：N `a`"),
+        (
+            "write: `ops.elu(x)` in place of `ops.relu(x)` - at b.py:12",
+            "应写: 用 `ops.elu(x)` 代替 `ops.relu(x)` - 位于 b.py:12",
+        ),
+        ("call none against `f.elu` (b.py:2): N `a`", "源模型中没有，目标调用 `f.elu` (b.py:2)：N `a`"),
+        ("call `Div` (node) against none: N `a`", "调用 `Div` (node)，目标中没有：N `a`"),
+        (
+            "first divergence: (root)#1: call none against `f.elu` (b.py:2)",
+            "第一处分歧：(root)#1：源模型中没有，目标调用 `f.elu` (b.py:2)",
+        ),
+        ("axes of `x` (0, 2, 1) against as they are: N `a`", "`x` 的轴 (0, 2, 1) 对 保持原样：N `a`"),
+        (
+            "write: what is `x` in the source, in place of `o` - at b.py:3",
+            "应写: 用源模型中 `x` 所对应的值代替 `o` - 位于 b.py:3",
+        ),
+        ("operator `+` against `-`: N `a`", "运算符 `+` 对 `-`：N `a`"),
+        (
+            "write: `fc.weight` as it is in that product, or convert the weight transposed - at b.py:3",
+            "应写: 在该乘积中原样使用 `fc.weight`，或在转换时转置该权重 - 位于 b.py:3",
+        ),
     ],
 )
 def test_the_cause_in_a_method(line: str, said: str) -> None:
