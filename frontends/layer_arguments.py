@@ -124,6 +124,10 @@ def _further(class_name: str, given: Arguments, rank: int | None) -> Arguments:
         return dict.fromkeys(("num_groups", "num_channels"), given["num_features"])
     if class_name == "GELU":
         return {"approximate": given.get("approximate") == "tanh"}
+    if class_name.startswith(("MaxPool", "AvgPool")):  # by other modes it works its padding out itself
+        padding = given.get("padding", 0)
+        is_padded = any(padding) if isinstance(padding, (tuple, list)) else bool(padding)
+        return {"pad_mode": "pad"} if is_padded or given.get("ceil_mode") else {}
     if class_name.startswith("BatchNorm") and given.get("track_running_stats") is False:
         return {"use_batch_statistics": True}
     if class_name == "Upsample" and given.get("mode") in ("linear", "bilinear", "bicubic", "trilinear"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..checkpoints.mapping import read_map
 from ..formats.written_behind import WritingBehind, all_there
+from ..frontends.function_arguments import KIN
 from ..ir import Array, Graph
 from ..ir.analysis.absence import require_values
 from ..ir.collector import freeze_live_objects
@@ -311,7 +312,7 @@ def _name_causes(
             else:
                 rows += causes_in_methods(graphs, runners, modules, given, nets.settings)
     if rows:
-        named = {(row.target, row.attribute) for row in rows}
+        named = {(row.target, name) for row in rows for name in (row.attribute, *KIN.get(row.attribute, ()))}
         remade = {row.target for row in layers.rows}
         settings = [
             row

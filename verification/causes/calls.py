@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,13 @@ class Given:
     Attributes:
         values: name -> value, defaults filled in.
         stated: the names of those that are written in the call.
-        changed: makes (args, kwargs, function) of the call with one argument changed.
+        changed: makes (args, kwargs, function) of the call with some arguments changed.
         layer: whether they are those of a layer's constructor.
     """
 
     values: dict[str, Any]
     stated: frozenset[str]
-    changed: Callable[[str, Any], tuple[tuple[Any, ...], dict[str, Any], Any] | None]
+    changed: Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any], Any] | None]
     layer: bool = False
 
 
@@ -56,8 +56,8 @@ def _of_constructor(record: Record, host: Host) -> Given | None:
         return None
     values = dict(known)
 
-    def changed(name: str, value: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any] | None:
-        made = host.remade(record.function, {**values, name: value})
+    def changed(wanted: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any] | None:
+        made = host.remade(record.function, {**values, **wanted})
         return None if made is None else (record.args, record.kwargs, made)
 
     return Given(values, frozenset(values), changed, layer=True)
@@ -106,7 +106,7 @@ def _torch_schemas(record: Record) -> list[Names]:
 
 def _mindspore_methods(name: str) -> list[Names]:
     found: list[Names] = []
-    for room in rooms().values():
+    for room in rooms("mindspore").values():
         function: Any = getattr(room, name, None)
         try:
             parameters = list(inspect.signature(function).parameters.values())
@@ -117,8 +117,12 @@ def _mindspore_methods(name: str) -> list[Names]:
     return found
 
 
-def rooms() -> dict[str, Any]:
-    """MindSpore's modules of functions, by what people write for them."""
+def rooms(framework: str) -> dict[str, Any]:
+    """A framework's modules of functions, by what people write for them."""
+    if framework == "torch":
+        import torch
+
+        return {"torch": torch, "F": torch.nn.functional}
     from mindspore import mint, ops
 
     library: Any = mint
@@ -158,13 +162,16 @@ def _bind(names: Names, record: Record, *, several: bool) -> tuple[dict[str, Any
 
 def _changing(
     record: Record, order: list[str]
-) -> Callable[[str, Any], tuple[tuple[Any, ...], dict[str, Any], Any]]:
-    def changed(name: str, value: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
-        at = order.index(name)
-        if at < len(record.args):
-            args = (*record.args[:at], value, *record.args[at + 1 :])
-            return args, record.kwargs, record.function
-        return record.args, {**record.kwargs, name: value}, record.function
+) -> Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any], Any]]:
+    def changed(wanted: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+        args, kwargs = list(record.args), dict(record.kwargs)
+        for name, value in wanted.items():
+            at = order.index(name)
+            if at < len(args):
+                args[at] = value
+            else:
+                kwargs[name] = value
+        return tuple(args), kwargs, record.function
 
     return changed
 

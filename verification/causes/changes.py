@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from ...frontends.function_arguments import AXES, CHOICES, KIN, STEERING
 from .calls import EMPTY, Given, given_to, has_tensor, rooms
 from .instrumenting import OPERATORS
+from .likeness import Likeness, is_same
 from .tape import Derived, Record, Ref, Tape, leaves
 
 _SIGNS = (("+", "-", "*", "/", "//", "%", "**"), ("<", "<=", ">", ">=", "==", "!="), ("&", "|", "^"))
@@ -84,7 +85,7 @@ def hints_of(tape: Tape, records: Sequence[int]) -> Hints:
             for name, value in given.values.items():
                 if not has_tensor(value, tape.host):
                     known = hints.values.setdefault(name, [])
-                    if not any(type(v) is type(value) and _same(v, value) for v in known):
+                    if not any(type(v) is type(value) and is_same(v, value) for v in known):
                         known.append(value)
         if record.kind in ("call", "method") and record.name.isidentifier():
             hints.names.append(record.name)
@@ -111,27 +112,21 @@ def hints_of(tape: Tape, records: Sequence[int]) -> Hints:
     return hints
 
 
-def _same(a: Any, b: Any) -> bool:
-    try:
-        return bool(a == b)
-    except Exception:  # a value of any class may refuse to be compared
-        return a is b
-
-
-def changes_of(tape: Tape, record: Record, hints: Hints, like: Given | None) -> Iterator[Change]:
+def changes_of(tape: Tape, record: Record, hints: Hints, likenesses: Sequence[Likeness]) -> Iterator[Change]:
     """The ways to write one of the target's calls otherwise, the likelier first.
 
     Args:
         tape: the target's calls.
         record: one of them.
         hints: what the source's calls were given.
-        like: what the source's call that stands for it was given; None where there is none.
+        likenesses: what the source's call that stands for it has.
     """
     yield from _other_functions(tape, record, hints)
     given = given_to(record, tape.host)
     if given is not None:
         yield from _arguments(tape, record, given, hints)
-        yield from _together(tape, record, given, like)
+        for likeness in likenesses:
+            yield from _together(given, likeness)
     if record.kind == "operator":
         yield from _operators(record, hints)
     yield from _orders(tape, record)
@@ -146,10 +141,10 @@ def _arguments(tape: Tape, record: Record, given: Given, hints: Hints) -> Iterat
             continue
         tried: list[Any] = [value]
         for order, (other, likely) in enumerate(_candidates(name, value, rank, hints)):
-            if any(type(other) is type(t) and _same(other, t) for t in tried):
+            if any(type(other) is type(t) and is_same(other, t) for t in tried):
                 continue
             tried.append(other)
-            made = _changed(given, name, other)
+            made = _changed(given, {name: other})
             if made is None:
                 continue
             args, kwargs, function = made
@@ -158,26 +153,17 @@ def _arguments(tape: Tape, record: Record, given: Given, hints: Hints) -> Iterat
             yield Change(args, kwargs, function, name, other, value, shown, likeliness, given.layer)
 
 
-def _together(tape: Tape, record: Record, given: Given, like: Given | None) -> Iterator[Change]:
+def _together(given: Given, likeness: Likeness) -> Iterator[Change]:
     """Several arguments at once as the source's call has them."""
-    wanted: dict[str, Any] = {}
-    for name, value in given.values.items():
-        if like is None or has_tensor(value, tape.host) or name in ("name", "out", "dtype"):
-            continue
-        found = next((like.values[n] for n in (name, *KIN.get(name, ())) if n in like.values), value)
-        found = tuple(found) if isinstance(found, list) else found
-        if not has_tensor(found, tape.host) and not hasattr(found, "shape") and not _same(found, value):
-            wanted[name] = found
-    for count in range(2, min(len(wanted), _MOST_TURNED) + 1):
+    wanted, fewest = likeness
+    for count in range(fewest, min(len(wanted), _MOST_TURNED) + 1):
         for names in combinations(wanted, count):
-            step = _changed_in_turn(tape, record, {name: wanted[name] for name in names})
-            if step is None:
+            made = _changed(given, {name: wanted[name] for name in names})
+            if made is None:
                 continue
             shown = ", ".join(f"{name}={literal(wanted[name])}" for name in names)
             yield Change(
-                step.args,
-                step.kwargs,
-                step.function,
+                *made,
                 ", ".join(names),
                 tuple(literal(wanted[n]) for n in names),
                 tuple(literal(given.values[n]) for n in names),
@@ -187,20 +173,9 @@ def _together(tape: Tape, record: Record, given: Given, like: Given | None) -> I
             )
 
 
-def _changed_in_turn(tape: Tape, record: Record, wanted: dict[str, Any]) -> Record | None:
-    """A call with several arguments changed; None where it does not take them."""
-    for name, value in wanted.items():
-        given = given_to(record, tape.host)
-        made = None if given is None else _changed(given, name, value)
-        if made is None:
-            return None
-        record = replace(record, args=made[0], kwargs=made[1], function=made[2])
-    return record
-
-
-def _changed(given: Given, name: str, value: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any] | None:
+def _changed(given: Given, wanted: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any] | None:
     try:
-        return given.changed(name, value)
+        return given.changed(wanted)
     except Exception:  # the library's constructor may refuse any value
         return None
 
@@ -233,7 +208,8 @@ def _candidates(name: str, value: Any, rank: int, hints: Hints) -> Iterator[tupl
                 break
             yield from ((axes, False) for axes in combinations(range(rank), count))
         if isinstance(value, (tuple, list)) and sorted(a % max(rank, 1) for a in value) == list(range(rank)):
-            yield from ((order, False) for order in permutations(range(rank)) if rank <= _MOST_TURNED)
+            orders = permutations(range(rank)) if rank <= _MOST_TURNED else iter(())
+            yield from ((order, False) for order in orders if order != tuple(range(rank)))
         return
     for v in known:
         if isinstance(value, int) and not isinstance(value, bool) and isinstance(v, bool):
@@ -274,7 +250,7 @@ def _operators(record: Record, hints: Hints) -> Iterator[Change]:
                     )
     if sign == "[]":
         for index in hints.indices:
-            if not _same(index, record.args[1]):
+            if not is_same(index, record.args[1]):
                 mine, theirs = f"[{subscript(index)}]", f"[{subscript(record.args[1])}]"
                 yield Change((record.args[0], index), {}, record.function, "index", mine, theirs, mine)
         several = record.args[0]
@@ -384,7 +360,8 @@ def _orders(tape: Tape, record: Record) -> Iterator[Change]:
             args = list(flat)
             for at, other in zip(numbers, order, strict=True):
                 args[at] = flat[other]
-            if args != flat:
+            is_none = record.name == "permute" and [args[at] for at in numbers] == list(range(len(numbers)))
+            if args != flat and not is_none:
                 shown = ", ".join(str(args[at]) for at in numbers)
                 now = ", ".join(str(flat[at]) for at in numbers)
                 yield Change(
@@ -403,17 +380,20 @@ def _other_functions(tape: Tape, record: Record, hints: Hints) -> Iterator[Chang
     """A function of the source's name with the arguments as they are."""
     for name in dict.fromkeys(hints.names):
         function: Any = None
+        room = ""
         if record.kind == "method" and name != record.name:
 
             def method(x: Any, *args: Any, _name: str = name, **kwargs: Any) -> Any:
                 return getattr(x, _name)(*args, **kwargs)
 
             function = method
-        elif record.kind == "call" and tape.host.name == "mindspore" and name != record.name:
-            function = getattr(rooms()["ops"], name, None)
+        elif record.kind == "call" and name != record.name:
+            held = rooms(tape.host.name)
+            room = next((title for title, each in held.items() if hasattr(each, name)), "")
+            function = getattr(held.get(room), name, None)
         if function is not None:
             text = record.site.text
-            head = text.rpartition(".")[0] if record.kind == "method" else "ops"
+            head = text.rpartition(".")[0] if record.kind == "method" else room
             fresh = f"{head}.{name}" if head else name
             shown = f"`{fresh}` in place of `{text}`"
             yield Change(

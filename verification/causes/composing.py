@@ -62,8 +62,6 @@ class Composing:
     def expression(self, ref: Ref) -> str:
         """A value of the source's as source code; empty where nobody knows how to write it."""
         self.count = 0
-        if self.draw.target.host.name != "mindspore":
-            return ""
         node = self._written(ref)
         return "" if node is None else ast.unparse(node).replace("'", '"')
 
@@ -93,7 +91,7 @@ class Composing:
             return None
         refs = list(dict.fromkeys(record.refs()))
         if not refs and record.arrays[0].size <= _WRITTEN_OUT:
-            return _constant(record.arrays[0])
+            return _constant(record.arrays[0], self.draw.target.host)
         operands: dict[Any, ast.expr] = {}
         for each in refs:
             node = self._text(each)
@@ -110,7 +108,7 @@ class Composing:
         text = (
             _same(record, arrays, names, host)
             or self._layer(record, names)
-            or _attention(record, arrays, names, source.host)
+            or (_attention(record, arrays, names, source.host) if host.name == "mindspore" else "")
         )
         if not text:
             texts = tuple(names.get(item, "") if isinstance(item, Ref) else "" for item in record.args)
@@ -177,8 +175,10 @@ def _names_at(tape: Tape, at: int) -> dict[Ref, str]:
     return whole | {ref: text for text, ref in spelled.items() if ref.record < at}
 
 
-def _constant(array: np.ndarray) -> ast.expr:
+def _constant(array: np.ndarray, host: Host) -> ast.expr:
     """A tensor of few numbers."""
+    if host.name == "torch":
+        return ast.parse(f"torch.tensor({literal(array.tolist())})", mode="eval").body
     kind = {"f": "ms.float32", "i": "ms.int64", "b": "ms.bool_"}.get(array.dtype.kind)
     dtype = f", {kind}" if kind else ""
     return ast.parse(f"ms.Tensor({literal(array.tolist())}{dtype})", mode="eval").body
@@ -225,7 +225,7 @@ def _same(record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str], 
         return host.tensor(arrays[leaf]) if isinstance(leaf, Ref) else leaf
 
     args, values = mapped(record.args, filled), mapped(list(record.kwargs.values()), filled)
-    for text, function, further, keywords in _spellings(record, arrays, names):
+    for text, function, further, keywords in _spellings(record, arrays, names, host):
         try:
             result = function(*args, *further, **dict(zip(keywords, values, strict=True)))
             found = [host.array(leaf) for leaf in leaves(result) if host.is_tensor(leaf)]
@@ -237,7 +237,7 @@ def _same(record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str], 
 
 
 def _spellings(
-    record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str]
+    record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str], host: Host
 ) -> Iterator[tuple[str, Callable[..., Any], tuple[int, ...], tuple[str, ...]]]:
     """(source code, function, further arguments, keywords) of calls of the same name."""
     given = [_argument(item, names) for item in record.args]
@@ -256,7 +256,7 @@ def _spellings(
         for keywords, last in spelled.items():
             text = f"{shown[0]}.{name}({', '.join([*sizes[1:], *last])})"
             yield text, _method_named(name), further, keywords
-    for room, library in rooms().items():
+    for room, library in rooms(host.name).items():
         function = getattr(library, record.name, None)
         if not callable(function):
             continue

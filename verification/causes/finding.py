@@ -15,7 +15,8 @@ from ..runners.paired_runner import PairedRunner, in_order
 from ..runners.runs import Runner
 from ..two_nets.attributes import AttributeRow, Rewrite
 from ..two_nets.remedies import place_of
-from .hosts import host_of
+from .graph_tape import graph_tape
+from .hosts import TorchHost, host_of
 from .instrumenting import recording
 from .replaying import Draw
 from .rewriting import arguments_in, rewritten
@@ -88,9 +89,10 @@ def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow], ta
         return bool(same) or any(
             id(part_at(model, other.target)) in inside for other in known if not other.structure
         )
-    if cause.change is None:
+    is_layer = cause.record is not None and cause.record.kind == "layer"
+    if cause.change is None and not (is_layer and cause.kind == "other function"):
         return any(other.attribute == "order of calls" for other in same)
-    of_layer = cause.change.layer or (cause.record is not None and cause.record.kind == "layer")
+    of_layer = is_layer or (cause.change is not None and cause.change.layer)
     return of_layer and bool(row.target) and not all(other.structure for other in same)
 
 
@@ -119,6 +121,10 @@ def _found_on(
         again = _draw(_shuffled(given), graphs, runners) if len(draws) == 1 and given is not None else None
         if again is not None and again.is_like(draws[0]):  # else values decide which calls are made
             draws.append(again)
+            inputs = given if given is not None else inputs
+    if len(draws) > 1:  # bounds and slopes that no value of theirs reaches tell nothing
+        wide = _draw(_widened(_shuffled(inputs)), graphs, runners)
+        draws += [wide] if wide is not None and wide.is_like(draws[0]) else []
     with draws[0].target.host.ready(graphs[1].origin.model):
         return find_causes(draws, end)
 
@@ -158,7 +164,9 @@ def _shuffled(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 def _tape(graph: Graph, runner: Runner, inputs: Mapping[str, Array]) -> Tape | None:
     """The calls of one side; None where nobody can record them."""
     host, model = host_of(graph.origin.framework), graph.origin.model
-    if host is None or not isinstance(model, host.base()):
+    if host is None:
+        return graph_tape(graph, inputs)
+    if not isinstance(model, host.base()):
         return None
     try:
         with recording(host, model) as tape:
@@ -172,8 +180,7 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
     """A difference as a setting; None where it says nothing that can be written."""
     target = graphs[1]
     record, other, change = found.record, found.other, found.change
-    source, host = host_of(graphs[0].origin.framework), host_of(target.origin.framework)
-    assert source is not None
+    source, host = host_of(graphs[0].origin.framework) or TorchHost(), host_of(target.origin.framework)
     assert host is not None
     paths = {id(module): path for path, module in reversed(host.modules(target.origin.model))}
     at = record if record is not None else found.behind
@@ -182,7 +189,7 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
     around = path
     while around and around not in back:
         around = around.rpartition(".")[0]
-    place = at.site.place if at is not None and at.site.line else ""
+    place = at.site.place if at is not None else ""
     if change is not None and record is not None:
         name = _class_of(record) if record.kind == "operator" else f"`{record.site.text}`"
         if change.layer:
@@ -227,6 +234,8 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
             where = f" before `{record.site.expression}`" if record is not None else " at the end"
         statement = (text or f"what the source's `{other.site.expression}` computes") + where
     rewrite = rewritten(record, statement, host) if found.kind == "extra" and record is not None else None
+    if record is not None and record.kind == "layer" and found.kind == "other function":
+        path = around = paths.get(id(record.function), path)
     return AttributeRow(
         back.get(around, ""),
         path,
@@ -270,4 +279,4 @@ def _class_of(record: Record | None) -> str:
 def _described(record: Record | None) -> str:
     if record is None:
         return "none"
-    return f"`{record.site.expression}`" + (f" ({record.site.place})" if record.site.line else "")
+    return f"`{record.site.expression}`" + (f" ({record.site.place})" if record.site.place else "")

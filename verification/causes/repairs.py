@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .calls import given_to
 from .changes import Change, Hints, changes_of
 from .composing import Composing
+from .likeness import likenesses
 from .replaying import Draw, Edit, Values, replayed, written
 from .tape import Record, Ref, Tape, behind, mapped
 from .values import SAME, is_plain
@@ -52,8 +52,8 @@ class Repair:
 _COST = {0: 0.0, 1: 1.0, 2: 2.5, 3: 5.0, 4: 6.0, 5: 4.5}
 """Rank of a change -> its cost."""
 
-_STRUCTURE, _TRANSPLANT = 2.0, 3.0
-"""Costs of values exchanged, of a call that is missing or too many, and of an expression of the source's."""
+_EXTRA, _STRUCTURE, _TRANSPLANT = 1.4, 2.0, 3.0
+"""Costs of a call too many, of values exchanged or a missing call, and of an expression of the source's."""
 
 _CALL, _ALIKE, _LAYER = 1.5, 2.9, 5.2
 """Cost of the source's call written out; for one of the same name, and for a layer of it."""
@@ -161,7 +161,7 @@ class Repairing:
         """The ways to write one call otherwise."""
         record = self.target.records[at]
         other = self.counterpart(record, self.mine)
-        like = None if other is None else given_to(other, self.source.host)
+        like = likenesses(self.target, record, other, self.source.host)
         kind = "operator" if record.kind == "operator" else "argument"
         for change in changes_of(self.target, record, self.hints, like):
             yield Repair(at, kind, cost_of(change), written(self.target, at, change), change, other)
@@ -170,8 +170,8 @@ class Repairing:
             for change in self.substitutes(record, deep=deep):
                 yield Repair(at, kind, cost, written(self.target, at, change), change, other)
         for ref in record.refs():
-            if len(record.arrays) == 1 and record.arrays[0].shape == self.target.value(ref).shape:
-                yield Repair(at, "extra", _STRUCTURE, {at: _passing(ref)}, passed=ref)
+            if len(record.arrays) == 1 and record.arrays[0].size == self.target.value(ref).size:
+                yield Repair(at, "extra", _EXTRA, {at: _passing(ref)}, passed=ref)
             yield from self._missing(at, ref)
 
     def _missing(self, at: int, ref: Ref) -> Iterator[Repair]:

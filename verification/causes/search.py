@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .calls import given_to
 from .changes import Change, Hints, changes_of, hints_of
+from .likeness import likenesses
 from .repairs import Repair, Repairing, cost_of, cost_of_call, plain
 from .replaying import Draw, Values, replayed, retaken, written
 from .substitutes import Substitutes
@@ -303,7 +303,7 @@ class _Search:
     ) -> tuple[Change, Values] | None:
         found: tuple[Change, Values] | None = None
         other = self._counterpart(record, self.mine)
-        like = None if other is None else given_to(other, self.source.host)
+        like = likenesses(self.target, record, other, self.source.host)
         changes = changes_of(self.target, record, hints, like)
         for change in self._operands(record, at) if most == _OPERANDS else changes:
             if time.process_time() > self.end:
@@ -399,7 +399,8 @@ class _Search:
                     text = known.site.operand(place)
                     for ref, how in self.matches(0, item):
                         if how == SAME and ref.record < at:
-                            wanted.setdefault(ref, (text, known.site.place))
+                            line = f" ({known.site.place})" if known.site.place else ""
+                            wanted.setdefault(ref, (text, line))
         for place, item in enumerate(record.args):
             for ref, (text, line) in wanted.items():
                 if isinstance(item, Ref) and ref != item:
@@ -410,7 +411,7 @@ class _Search:
                         record.kwargs,
                         record.function,
                         f"operand of `{record.site.text}`",
-                        f"`{text}` ({line})",
+                        f"`{text}`{line}",
                         f"`{now}`",
                         f"what is `{text}` in the source, in place of `{now}`",
                         _OPERANDS,

@@ -36,6 +36,7 @@ class Site:
         span: first line, byte in it, last line and the byte behind; zeros where nobody knows.
         source: the whole expression as it is written.
         named: keyword -> what stands for it.
+        node: of an operator of a graph: the name of its node.
     """
 
     file: str
@@ -46,6 +47,7 @@ class Site:
     span: tuple[int, int, int, int] = (0, 0, 0, 0)
     source: str = ""
     named: Mapping[str, str] = field(default_factory=dict)
+    node: str = ""
 
     def operand(self, at: int) -> str:
         """What is written for an argument, where that is short; "x" else."""
@@ -75,8 +77,8 @@ class Site:
 
     @property
     def place(self) -> str:
-        """The line as findings name it."""
-        return f"{self.file.rpartition('/')[2]}:{self.line}"
+        """The line as findings name it, or the node of a graph; empty where nobody knows."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}" if self.line else self.node
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from .values import are_close
 
 _CLOSE = 1e-5
 _LETTERS = ("x", "y", "z", "u", "v", "w")
+_TENSORS = {"torch": "torch.tensor", "mindspore": "ms.Tensor"}
 _WRITTEN_OUT = 8
 """Numbers of a tensor of the source's that are repeated where the target has no such tensor."""
 
@@ -49,12 +50,14 @@ class Writing:
         tree: the same, with a name for each value.
         is_layer: whether the code constructs a layer, which the tree calls.
         values: name -> what stands for it: a recorded value of the target's, a tensor or anything else.
+        framework: the target's.
     """
 
     text: str
     tree: ast.expr
     is_layer: bool
     values: Mapping[str, Any]
+    framework: str = "mindspore"
 
     @property
     def __name__(self) -> str:
@@ -65,7 +68,7 @@ class Writing:
     def __call__(self, *values: Any) -> Any:
         """Compute the call of other values, in order."""
         expression = ast.fix_missing_locations(ast.Expression(self.tree))
-        names = _names() | dict(zip(self.values, values, strict=True))
+        names = _names(self.framework) | dict(zip(self.values, values, strict=True))
         return eval(compile(expression, "<writing>", "eval"), names)  # noqa: S307 - of the table's own code
 
 
@@ -124,7 +127,7 @@ def translated(record: Record, arrays: dict[Ref, np.ndarray], hosts: tuple[Host,
 def writings(
     record: Record, own: Sequence[Operand], theirs: Sequence[Operand], hosts: tuple[Host, Host]
 ) -> Iterator[Writing]:
-    """The ways to write a call of the source's in MindSpore: those of the table first, then by its own name.
+    """The ways to write a call of the source's in the target: those of the table first, then by its own name.
 
     Args:
         record: the call.
@@ -132,7 +135,7 @@ def writings(
         theirs: those that enter the target's call, which stand for the source's where they are equal.
         hosts: the source's framework and the target's.
     """
-    if hosts[0].name != "torch" or hosts[1].name != "mindspore":
+    if hosts[0].name != "torch":
         return
     naming = _Naming(own, theirs, hosts)
     seen: set[str] = set()
@@ -203,7 +206,7 @@ class _Naming:
         if other is None and not text.replace(".", "").isidentifier():
             if not text.startswith("torch.tensor(") or own.array.size > _WRITTEN_OUT:
                 return ""
-            text = f"ms.Tensor({literal(own.array.tolist())})"
+            text = f"{_TENSORS[self.hosts[1].name]}({literal(own.array.tolist())})"
         if not text or (other is not None and len(text) > SHORT):
             taken = {*self._texts.values(), *(o.text for o in self._theirs)}
             text = next((letter for letter in _LETTERS if letter not in taken), "x")
@@ -224,7 +227,9 @@ class _Naming:
         copied = ast.parse(ast.unparse(tree), mode="eval").body
         is_layer = isinstance(copied, ast.Call) and isinstance(copied.func, ast.Call)
         shown = copied.func if isinstance(copied, ast.Call) and is_layer else copied
-        return Writing(ast.unparse(Shown().visit(shown)).replace("'", '"'), tree, is_layer, values)
+        return Writing(
+            ast.unparse(Shown().visit(shown)).replace("'", '"'), tree, is_layer, values, self.hosts[1].name
+        )
 
 
 def _trees(record: Record, naming: _Naming) -> Iterator[ast.expr | None]:
@@ -236,6 +241,9 @@ def _trees(record: Record, naming: _Naming) -> Iterator[ast.expr | None]:
             if left and right:
                 yield ast.parse(f"({left}) {record.name} ({right})", mode="eval").body
         return
+    if naming.hosts[1].name == naming.hosts[0].name:
+        yield from _same_layer(record, naming) if record.kind == "layer" else _as_it_is(record, naming)
+        return
     given = stated(record) if record.kind != "layer" else {}
     nodes = {name: node for name, v in given.items() if (node := naming.node(v)) is not None}
     for remedy in remedies().get(known_as(record), ()) if record.kind != "layer" else ():
@@ -246,6 +254,23 @@ def _trees(record: Record, naming: _Naming) -> Iterator[ast.expr | None]:
                 yield remedy.written(nodes)
     yield from _same_layer(record, naming) if record.kind == "layer" else ()
     yield from _same_name(record, naming)
+
+
+def _as_it_is(record: Record, naming: _Naming) -> Iterator[ast.expr]:
+    """The call with the same function and arguments, in the same framework."""
+    args = [naming.node(item) for item in record.args]
+    kwargs = {name: naming.node(item) for name, item in record.kwargs.items()}
+    if None in args or None in kwargs.values() or (record.kind == "method" and not args):
+        return
+    keywords = [ast.keyword(name, node) for name, node in kwargs.items() if node is not None]
+    nodes = [node for node in args if node is not None]
+    if record.kind == "method":
+        yield ast.Call(ast.Attribute(nodes[0], record.name, ast.Load()), nodes[1:], keywords)
+    for title, room in rooms(naming.hosts[1].name).items() if record.kind == "call" else ():
+        if getattr(room, record.name, None) is record.function:
+            function = ast.parse(f"{title}.{record.name}", mode="eval").body
+            yield ast.Call(function, nodes, keywords)
+            return
 
 
 def _with_further(tree: ast.expr, further: Mapping[str, ast.expr]) -> ast.expr | None:
@@ -274,7 +299,7 @@ def _function(name: ast.expr) -> Any:
     """The function of MindSpore that a name stands for."""
     if isinstance(name, ast.Attribute):
         return getattr(_function(name.value), name.attr)
-    return _names()[name.id] if isinstance(name, ast.Name) else None
+    return _names("mindspore")[name.id] if isinstance(name, ast.Name) else None
 
 
 def _kin(name: str, parameters: Sequence[str]) -> str | None:
@@ -297,7 +322,7 @@ def _same_name(record: Record, naming: _Naming) -> Iterator[ast.expr]:
         for k, v in (items if known is None else known.values).items()
         if v is not EMPTY and v is not None and not has_tensor(v, host) and not hasattr(v, "shape")
     }
-    for title, room in rooms().items():
+    for title, room in rooms(naming.hosts[1].name).items():
         function = getattr(room, name, None)
         try:
             parameters = inspect.signature(function).parameters  # pyright: ignore[reportArgumentType]
@@ -333,7 +358,10 @@ def _same_name(record: Record, naming: _Naming) -> Iterator[ast.expr]:
 
 def _same_layer(record: Record, naming: _Naming) -> Iterator[ast.expr]:
     """The layer of the source's class, constructed and called."""
-    made, cls = given_to(record, naming.hosts[0]), getattr(_names()["nn"], record.name, None)
+    made, cls = (
+        given_to(record, naming.hosts[0]),
+        getattr(_names(naming.hosts[1].name)["nn"], record.name, None),
+    )
     inputs = [naming.node(item) for item in record.args]
     if made is None or cls is None or None in inputs or record.kwargs:
         return
@@ -359,8 +387,13 @@ def tensors_of(chosen: Mapping[str, Any], host: Host) -> list[str]:
     return [k for k, v in chosen.items() if has_tensor(v, host)]
 
 
-def _names() -> dict[str, Any]:
-    """What the table's code names."""
+def _names(framework: str) -> dict[str, Any]:
+    """What source code of a framework names."""
+    if framework == "torch":
+        import torch
+
+        library = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn}
+        return {**library, "inf": math.inf, "nan": math.nan}
     import mindspore as ms
     import mindspore.numpy as mnp
     from mindspore import mint, nn, ops

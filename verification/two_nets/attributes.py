@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ...frontends.class_source import is_library_class
+from ...frontends.constructions import part_at
 from ...ir import Graph, Operator
 from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, settings_of
 from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same, on_the_same_axes
@@ -118,7 +120,7 @@ def compare_attributes(
         modules: path of a module in the source -> in the target.
     """
     held = [by_module(source, set(modules)), by_module(target, set(modules.values()))]
-    order = _called(source)
+    order, calls = _called(source), target.modules.call_names()
     rows: list[AttributeRow] = []
     equal: list[AttributeRow] = []
     for path in sorted(modules, key=lambda p: order.get(p, len(order))):
@@ -128,8 +130,16 @@ def compare_attributes(
         for setting, mine, theirs, agree in _settings(*sides):
             training, remark = setting in _TRAINING, _REMARKS.get(setting, "")
             value = mine.values[setting]
+            layer = _layer_of(target, theirs.operator, other, calls)
             row = AttributeRow(
-                path, other, name, setting, value, theirs.values[setting], training, remark=remark
+                path,
+                layer,
+                _class_name(target, layer),
+                setting,
+                value,
+                theirs.values[setting],
+                training,
+                remark=remark,
             )
             (equal if agree else rows).append(_advised(row, target, mine.whole, theirs.operator))
         if _is_leaf(source, path) and _is_leaf(target, other):  # one layer may be several operators
@@ -174,6 +184,20 @@ def moved(source: Graph, target: Graph, rows: Sequence[AttributeRow]) -> list[At
 def _is_leaf(graph: Graph, path: str) -> bool:
     module = graph.modules.find(path)
     return module is not None and bool(path) and not module.children
+
+
+def _layer_of(graph: Graph, operator: Operator, path: str, calls: Mapping[int, str]) -> str:
+    """The path of the library's layer that an operator is of, which no layer of the source's need stand for.
+
+    Args:
+        graph: the graph.
+        operator: one of its operators.
+        path: the paired module that holds it, for one of no layer.
+        calls: key of a call -> its name.
+    """
+    inner = "" if operator.call is None else calls[operator.call].rpartition("#")[0]
+    part = part_at(graph.origin.model, inner) if _is_leaf(graph, inner) else None
+    return inner if part is not None and is_library_class(type(part)) else path
 
 
 def _class_name(graph: Graph, path: str) -> str:

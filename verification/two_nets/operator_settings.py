@@ -32,6 +32,10 @@ _NEVER_NEGATIVE = ("Abs", "Relu", "Sigmoid", "Softmax", "Sqrt", "Exp")
 COUNTED = (*READ, "Add", "Concat", "Relu", "Sigmoid", "Softmax", "Tanh")
 
 
+_FULL = "regraft.FullPool"
+"""A pool of MXNet's that rounds the number of its windows up, as `ceil_mode` of other frameworks does."""
+
+
 class Read(NamedTuple):
     """The attributes of one operator.
 
@@ -71,6 +75,8 @@ class Side:
 
 
 def _is(operator: Operator, op_type: str) -> bool:
+    if operator.qualified_name == _FULL:
+        return op_type == ("MaxPool" if operator.str("mode") == "max" else "AveragePool")
     return operator.op_type == op_type and operator.domain == ""
 
 
@@ -135,6 +141,8 @@ def _read(graph: Graph, operator: Operator, op_type: str) -> Read:
         if name in spec and (value := operator.attribute(name)) is not None
     }
     type_ = operator.types[0] if operator.types else None
+    if operator.qualified_name == _FULL:
+        found["ceil_mode"] = 1
     found["output"] = None if type_ is None or type_.shape is None else type_.shape[2:]
     if "padding" not in READ[op_type]:
         return Read(found, operator)
@@ -153,9 +161,10 @@ def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[
             return {}, None
     rank = len(kernel)
     strides = operator.spatial("strides", rank)
-    dilations = operator.spatial("dilations", rank)
+    is_full = operator.qualified_name == _FULL
+    dilations = [1] * rank if is_full else operator.spatial("dilations", rank)
     pads = operator.spatial("pads", rank)
-    if operator.str("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
+    if not is_full and operator.str("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
         type_ = None if operands[0] is None else graph.type_of(operands[0])
         sizes = [] if type_ is None or type_.shape is None else type_.shape[2:]
         if not sizes or not all(isinstance(n, int) for n in sizes) or operator.op_type == "ConvTranspose":
@@ -181,7 +190,7 @@ def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[
         "dilations": [d for i, d in zip(kept, chosen(dilations), strict=True) if kernel[i] > 1],
         "padding": begin if begin == end else [*begin, *end],
     }
-    found |= {"kernel_shape": chosen(kernel)} if operator.traits.pool else {}
+    found |= {"kernel_shape": chosen(kernel)} if operator.traits.pool or is_full else {}
     whole = {"strides": strides, "dilations": dilations, "padding": pads, "kernel_shape": kernel}
     return found, whole
 

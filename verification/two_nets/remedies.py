@@ -65,6 +65,8 @@ def arguments_for(
     Example:
         >>> arguments_for("mindspore", "Conv2d", "padding", [1, 1], {"padding": [1, 1, 1, 1]})
         (('pad_mode', '"pad"'), ('padding', '1'))
+        >>> arguments_for("mindspore", "MaxPool2d", "ceil_mode", 1, None)
+        (('pad_mode', '"pad"'), ('ceil_mode', 'True'))
         >>> arguments_for("torch", "BatchNorm2d", "momentum", 0.9, None)
         (('momentum', '0.1'),)
         >>> arguments_for("mindspore", "Conv2dTranspose", "padding", [], {"padding": [1, 1, 0, 0]})
@@ -79,7 +81,8 @@ def arguments_for(
     if setting == "padding":
         return () if whole is None else _padding(framework, class_name, whole["padding"])
     if setting in ("ceil_mode", "count_include_pad"):
-        return ((setting, str(bool(value))),)
+        needed = setting == "ceil_mode" and value and framework == "mindspore"
+        return ((("pad_mode", '"pad"'),) if needed else ()) + ((setting, str(bool(value))),)
     if setting == "approximate":
         exact = value == "none"
         return ((setting, str(not exact) if framework == "mindspore" else f'"{value}"'),)
