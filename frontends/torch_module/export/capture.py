@@ -36,6 +36,7 @@ from .module_methods import idle_moves, registered_members, without_new_buffers,
 from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
 from .strategies import Sizes, Unfaithful, choose_sizes, trace
+from .symbolic_builtins import products_by_example
 from .tensors import array_of, as_real, tensor_of, tensor_placeholders
 from .tracing import lean_tracing, unlogged, unprinted, unused_constants
 from .training_modes import idle_dropouts, training_differences
@@ -340,6 +341,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         unused_constants(),
         idle_moves(),
         registered_members(),
+        products_by_example(),
         own_gradients() as own,
         _recorded(calls),
         _opened(module),

@@ -103,6 +103,12 @@ PATCHES = (
         "_detect_is_causal_mask",
         "compares values of masks, for a hint that changes no result",
     ),
+    Patch(
+        "torch.backends",
+        "opt_einsum",
+        "finds the order of a product by numbers, which would fix symbolic sizes",
+        saves_only=True,
+    ),
     Patch("torch:SymFloat", "__int__", "records where a symbolic size becomes a number", saves_only=True),
     Patch(
         "torch._higher_order_ops.utils",

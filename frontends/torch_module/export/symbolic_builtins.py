@@ -6,7 +6,7 @@ import builtins
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -59,6 +59,38 @@ def numbers_taken() -> Iterator[list[str]]:
 
     with patched("torch:SymFloat", __int__=whole):
         yield found
+
+
+def products_by_example() -> AbstractContextManager[None]:
+    """The order of an einsum of several tensors is the one for the example's sizes, which stay symbolic."""
+    kept = original("torch.backends", "opt_einsum")
+    return patched("torch.backends", opt_einsum=_Orders(kept))
+
+
+class _Orders:
+    """torch's link to opt_einsum, which is given sizes as numbers."""
+
+    def __init__(self, link: Any) -> None:
+        self._link = link
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._link, name)
+
+    def get_opt_einsum(self) -> Any:
+        """Return what finds orders; None where the package is not installed."""
+        return None if self._link.get_opt_einsum() is None else self
+
+    def contract_path(self, equation: str, *operands: Tensor, **options: Any) -> Any:
+        """Return the order of the example's sizes."""
+        shapes = [tuple(map(_in_example, operand.shape)) for operand in operands]
+        return self._link.get_opt_einsum().contract_path(equation, *shapes, shapes=True, **options)
+
+
+def _in_example(size: Any) -> int:
+    if isinstance(size, builtins.int):
+        return size
+    hint = getattr(size.node, "hint", None)
+    return 8 if hint is None else builtins.int(hint)  # any order is right
 
 
 def _measuring(module: Module) -> list[dict[str, Any]]:

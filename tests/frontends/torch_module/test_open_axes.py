@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import pytest
@@ -126,3 +127,33 @@ def test_an_axis_that_no_input_has_is_named(dynamic: dict[str, list[int]], messa
     with pytest.raises(ModelError) as refusal:
         regraft.load(Function(lambda x: x * 2), (torch.ones(2, 3),), dynamic=dynamic)
     assert str(refusal.value).startswith(message)
+
+
+class Orders:
+    """Stands for opt_einsum, which is not installed here: it compares the sizes that it is given."""
+
+    strategy = "auto"
+    enabled = True
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_opt_einsum(self) -> Orders:
+        return self
+
+    def contract_path(self, _: str, *operands: Any, shapes: bool = False, **__: Any) -> Any:
+        sizes = [n for each in operands for n in (each if shapes else each.shape)]
+        assert max(int(n) for n in sizes) > 1
+        return [(0, 2), (0, 1)], ""
+
+
+def test_the_order_of_a_product_fixes_no_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(torch.backends, "opt_einsum", Orders())
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("bnd,bde,bn->bne", x, x.transpose(1, 2) @ x, x.sum(-1))
+
+    graph = regraft.load(Function(product), (torch.randn(2, 4, 3),), dynamic={"arguments_0": [0, 1]})
+    assert graph.origin.notes == ["captured in evaluation mode"]
+    regraft.save(graph, tmp_path / "net.onnx", to="onnx")
+    assert regraft.verify(graph, tmp_path / "net.onnx").passed
