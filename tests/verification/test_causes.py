@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import regraft
+from regraft.ir.validation import verify_each
 
 SOURCE = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 TARGET = "import mindspore as ms\nfrom mindspore import nn, ops\n"
@@ -551,3 +552,27 @@ def test_the_operand_that_stays_is_the_one_that_the_source_has(way: int, now: st
     assert row.write == f"`y` in place of `{now}`"
     assert row.rewrite is not None
     assert row.rewrite.text == "y"
+
+
+@pytest.mark.parametrize("where", ["finding.find_causes", "tape.leaves"])
+def test_a_fault_of_the_search_is_told_and_the_verdict_stands(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one is raised within a run of the net, as a fault of its own would be."""
+
+    class Plain(torch.nn.Module):
+        def forward(self, x):
+            return torch.tanh(x)
+
+    class Other(ms.nn.Cell):
+        def construct(self, x):
+            return ms.ops.sin(x)
+
+    monkeypatch.setattr(f"regraft.verification.causes.{where}", None)  # which cannot be called
+    verify_each(on=False)
+    try:
+        report = regraft.verify(Plain(), Other(), ["2x4"])
+    finally:
+        verify_each(on=True)
+    assert report.verdict == "different"
+    assert any("please report it: TypeError at" in note for note in report.notes)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from ...frontends.constructions import construction_of, part_at
 from ...ir import Array, Graph, ModelError
-from ...ir.validation import verifies_each
 from ..inputs import batch_symbols
 from ..runners.paired_runner import PairedRunner, in_order
 from ..runners.runs import Runner
@@ -47,22 +48,6 @@ def causes_in_methods(
         inputs: inputs on which the outputs differ.
         known: the settings of layers that differ, which are not to be named again.
     """
-    try:
-        return _rows(graphs, runners, modules, inputs, known)
-    except Exception:  # a fault of the search is none of the verdict, which stands without it
-        if verifies_each():
-            raise
-        return []
-
-
-def _rows(
-    graphs: tuple[Graph, Graph],
-    runners: tuple[Runner, Runner],
-    modules: Mapping[str, str],
-    inputs: Mapping[str, Array],
-    known: Sequence[AttributeRow],
-) -> list[AttributeRow]:
-    """Search the causes; see `causes_in_methods`."""
     found: list[Found] = []
     end = time.process_time() + _SECONDS
     for draw in (inputs, _widened(inputs)):
@@ -171,9 +156,19 @@ def _tape(graph: Graph, runner: Runner, inputs: Mapping[str, Array]) -> Tape | N
     try:
         with recording(host, model) as tape:
             runner.run(inputs, calls=False)
-    except (ModelError, TapeFullError):  # rewritten methods may fail where those of the user's do not
+    except TapeFullError:
+        return None
+    except ModelError as error:  # rewritten methods may fail where those of the user's do not
+        if error.__cause__ is not None and _is_ours(error.__cause__):
+            raise error.__cause__ from None
         return None
     return tape if tape.outputs else None
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether the code that searches causes raised an exception, and no model or library that it called."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and Path(frames[-1].filename).parent == Path(__file__).parent
 
 
 def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) -> AttributeRow | None:
