@@ -40,6 +40,19 @@ INPUTS: tuple[str, ...] = (
 )
 """Operand names by slot."""
 
+PARAMETERS = {
+    "out_weight": "out_proj.weight",
+    "out_bias": "out_proj.bias",
+    "in_weight": "in_proj_weight",
+    "in_bias": "in_proj_bias",
+    "q_weight": "q_proj_weight",
+    "k_weight": "k_proj_weight",
+    "v_weight": "v_proj_weight",
+    "bias_k": "bias_k",
+    "bias_v": "bias_v",
+}
+"""Operand -> the parameter of nn.MultiheadAttention, in torch and MindSpore."""
+
 
 def _infer(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
     query, key = types[0], types[1]

@@ -30,6 +30,15 @@ def pass_of(target, name, options):
     return replace(found, **{key: int(value) if value else True for key, _, value in pairs})
 
 
+def page_of(target, pass_):
+    """The page of a pass for a target; a pass that several targets share has one, with the first of them."""
+    sharing = [
+        t for t in TARGETS if any(type(p) is type(pass_) and p.name == pass_.name for p in passes_of(t))
+    ]
+    pages = [PAGES / each / f"{pass_.name}.md" for each in (target, *sharing)]
+    return next(page for page in pages if page.exists())
+
+
 @pytest.mark.parametrize(("page", "number"), CASES)
 def test_a_golden_case(page, number, update_goldens):
     head, cases = read_page(page.read_text(encoding="utf-8"))
@@ -49,7 +58,7 @@ def test_a_golden_case(page, number, update_goldens):
 def test_a_pass_is_one_file_one_page_and_an_example_that_runs(target, pass_):
     module = importlib.import_module(type(pass_).__module__)
     assert Path(module.__file__).stem.replace("_", "-") == pass_.name
-    page = (PAGES / target / f"{pass_.name}.md").read_text(encoding="utf-8")
+    page = page_of(target, pass_).read_text(encoding="utf-8")
     assert page.startswith(f"# {pass_.name}\n")
     positions = [type(pass_).__doc__.index(heading) for heading in HEADINGS]
     assert positions == sorted(positions)
@@ -62,9 +71,9 @@ def test_a_pass_is_one_file_one_page_and_an_example_that_runs(target, pass_):
 def test_every_page_is_a_pass_and_shows_the_codes_of_it(target):
     names = [pass_.name for pass_ in passes_of(target)]
     assert len(names) == len(set(names))
-    assert {page.stem for page in (PAGES / target).glob("*.md")} == set(names)
+    assert {page.stem for page in (PAGES / target).glob("*.md")} <= set(names)
     for pass_ in passes_of(target):
-        text = (PAGES / target / f"{pass_.name}.md").read_text(encoding="utf-8")
+        text = page_of(target, pass_).read_text(encoding="utf-8")
         assert any(f": {code} " in text for code in pass_.codes), pass_.name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ....ir import Graph, Operator, Parameter
-from ....ir.composites.multihead import INPUTS
+from ....ir.composites.multihead import INPUTS, PARAMETERS
 from ...source.emitting import (
     Argument,
     Call,
@@ -24,19 +24,6 @@ from ...source.rendering import Renderer
 from .initializers import dtype_argument, law_of
 
 TABLE = EmitterTable()
-
-PARAMETERS = {
-    "out_weight": "out_proj.weight",
-    "out_bias": "out_proj.bias",
-    "in_weight": "in_proj_weight",
-    "in_bias": "in_proj_bias",
-    "q_weight": "q_proj_weight",
-    "k_weight": "k_proj_weight",
-    "v_weight": "v_proj_weight",
-    "bias_k": "bias_k",
-    "bias_v": "bias_v",
-}
-"""Operand -> the parameter of nn.MultiheadAttention."""
 
 _LAWS = {
     **dict.fromkeys(("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"), "XavierUniform()"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Graph, Operator
-from ....ir.composites.multihead import INPUTS
+from ....ir.composites.multihead import INPUTS, PARAMETERS
 from ...source.emitting import (
     Argument,
     Call,
@@ -21,19 +21,6 @@ from .initializers import dtype_argument, laws_of_layer
 
 TABLE = EmitterTable()
 
-_PARAMETERS = {
-    "out_weight": "out_proj.weight",
-    "out_bias": "out_proj.bias",
-    "in_weight": "in_proj_weight",
-    "in_bias": "in_proj_bias",
-    "q_weight": "q_proj_weight",
-    "k_weight": "k_proj_weight",
-    "v_weight": "v_proj_weight",
-    "bias_k": "bias_k",
-    "bias_v": "bias_v",
-}
-"""Operand -> the parameter of nn.MultiheadAttention."""
-
 
 @TABLE.layer("regraft.MultiheadAttention")
 def multihead_attention(view: View) -> NnLayer:
@@ -41,9 +28,9 @@ def multihead_attention(view: View) -> NnLayer:
     operator = view.operator
     slots = {name: slot for slot, name in enumerate(INPUTS) if view.has(slot)}
     own = _module_parameters(view.graph, operator)
-    if not all(view.value(slots[n]).node in own for n in _PARAMETERS if n in slots):
+    if not all(view.value(slots[n]).node in own for n in PARAMETERS if n in slots):
         raise Refused
-    states = tuple(State(slots[n], name) for n, name in _PARAMETERS.items() if n in slots)
+    states = tuple(State(slots[n], name) for n, name in PARAMETERS.items() if n in slots)
     weight = view.parameter(slots["out_weight"])
     width = weight.data.shape[0]
     widths = [view.shape(slots[n])[-1] for n in ("key", "value")] if "in_weight" not in slots else [None] * 2

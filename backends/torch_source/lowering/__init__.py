@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from ...source.lowering import passes_for
+from ...source.lowering.adopt_projections import AdoptProjections
+from ...source.lowering.index_unit_slices import IndexUnitSlices
+from ...source.lowering.join_dense import JoinDense
+from ...source.lowering.unstack_slices import UnstackSlices
 from ...source.lowering.write_out_operators import WriteOutOperators
 from ..dialect import DIALECT, can_emit
 
 LOWERING = passes_for(
     DIALECT,
-    own=(WriteOutOperators(can_emit),),  # whose expansions are met like all others
+    own=(
+        WriteOutOperators(can_emit),  # whose expansions are met like all others
+        IndexUnitSlices(),
+        UnstackSlices(),
+        JoinDense(),
+        AdoptProjections(),
+    ),
 )
 """The passes in order; `regraft passes --to torch` lists them."""

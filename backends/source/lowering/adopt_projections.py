@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from .....ir import Graph, Operator, Parameter, Value
-from .....ir.composites.multihead import INPUTS
-from .....passes.base import Change, Pass
-from ...emitters.attention import PARAMETERS
+from ....ir import Graph, Operator
+from ....ir.composites.multihead import INPUTS, PARAMETERS
+from ....passes.base import Change, Pass
 
 
 @dataclass(frozen=True)
@@ -19,15 +17,14 @@ class AdoptProjections(Pass):
 
     What it does:
         Moves the parameters of the child `out_proj`, which is never called, into a module that computes
-        nothing but a multi-head attention that MindSpore's layer computes alike for every input.
+        nothing but a multi-head attention that the target's layer computes alike for every input.
 
     Why:
-        torch's layer holds the projection as a module that it never calls; so does MindSpore's, as one
-        layer. A module whose every parameter is one layer's is written as that layer.
+        The layer holds the projection as a module that it never calls. A module whose every parameter is one
+        layer's is written as that layer.
 
     Leaves alone:
-        Modules that compute more, and those of another framework that mask with two element types, or whose
-        masks may hide a whole row.
+        Modules that compute more, and those that the target's layer computes otherwise for some inputs.
 
     Refuses:
         Nothing.
@@ -45,6 +42,9 @@ class AdoptProjections(Pass):
 
     name: ClassVar[str] = "adopt-projections"
     codes: ClassVar[dict[str, str]] = {"MS112": "an attention module holds the parameters of its projection"}
+
+    fits: Callable[[Graph, Operator], bool] = lambda _graph, _operator: True
+    """Whether the target's layer computes an attention alike."""
 
     def run(self, graph: Graph) -> list[Change]:
         """Adopt; see the class."""
@@ -66,7 +66,7 @@ class AdoptProjections(Pass):
             for key, operators in by_module.items()
             if key
             and inside[key] == len(operators)
-            and (graph.origin.framework == "mindspore" or all(_is_equal(graph, o) for o in operators))
+            and all(self.fits(graph, operator) for operator in operators)
             and _adopt(graph, key, operators[0])
         ]
 
@@ -88,25 +88,3 @@ def _adopt(graph: Graph, key: int, operator: Operator) -> bool:
         module.parameters[f"out_proj.{name}"] = parameter
     tree.unregister(key, "out_proj")
     return True
-
-
-def _is_equal(graph: Graph, operator: Operator) -> bool:
-    """Whether MindSpore's layer computes the same for every input."""
-    operands = dict(zip(INPUTS, graph.operands(operator.key), strict=False))
-    masks = [v for n in ("key_padding_mask", "attn_mask") if (v := operands.get(n)) is not None]
-    if len({graph.known_type(m).dtype for m in masks}) > 1:
-        return False  # MindSpore adds a mask of truth values to one of numbers as ones
-    if operands.get("bias_k") is not None or operator.int("add_zero_attn"):
-        return True
-    # where all keys of a query are hidden, MindSpore's softmax spoils the queries beside it, on CPU
-    return not masks or (len(masks) == 1 and _hides_no_row(graph, masks[0]))
-
-
-def _hides_no_row(graph: Graph, mask: Value) -> bool:
-    node = graph.node(mask.node)
-    buffer = isinstance(node, Parameter) and node.is_buffer
-    array = node.data.numpy() if isinstance(node, Parameter) and buffer else graph.constant_value(mask)
-    if array is None:
-        return False
-    hidden = array if array.dtype == np.bool_ else array == -np.inf
-    return not hidden.all(axis=-1).any()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .....ir import Builder, Graph, Operator, Value
-from .....passes.base import Change, Pass
-from .....passes.places import Places
+from ....ir import Builder, Graph, Operator, Value
+from ....passes.base import Change, Pass
+from ....passes.places import Places
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class IndexUnitSlices(Pass):
         the Gather of a single constant index, where both are of one call.
 
     Why:
-        MindSpore's compiler makes a strided slice and a squeeze of ``x[0]``; the index is what was written,
+        Compilers and exporters make a strided slice and a squeeze of ``x[0]``; the index is what was written,
         and indices that take a tensor apart become ``q, k, v = ops.unstack(x)``.
 
     Leaves alone:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from .....ir import Builder, Graph, Operator, Parameter, Value
-from .....passes.base import Change, Pass
-from .....passes.places import Places
+from ....ir import Builder, Graph, Operator, Parameter, Value
+from ....passes.base import Change, Pass
+from ....passes.places import Places
 
 
 class _Dense(NamedTuple):

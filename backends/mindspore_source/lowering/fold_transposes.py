@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .....ir import Graph, Operator, Value
-from .....passes.base import Change, Pass
-from .....passes.places import Places
-from ...operators import DOMAIN, is_batch_of_products
+from ....ir import Graph, Operator, Value
+from ....passes.base import Change, Pass
+from ....passes.places import Places
+from ..operators import DOMAIN, is_batch_of_products
 
 _DTYPES = ("float16", "float32", "float64")
 """Element types of which ops.BatchMatMul has kernels and gradients on CPU."""
