@@ -4,8 +4,8 @@
 
 Inputs: ids: i64[N,16]
 Captured in evaluation mode.
-The source does not state the initial distribution of `position`; the values are in the
-checkpoint.
+The source does not state the initial distribution of `position`; the checkpoint has the
+values.
 """
 
 import math

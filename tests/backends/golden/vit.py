@@ -4,8 +4,8 @@
 
 Inputs: x: f32[N,3,32,32]
 Captured in evaluation mode.
-The source does not state the initial distribution of `positions`; the values are in the
-checkpoint.
+The source does not state the initial distribution of `positions`; the checkpoint has
+the values.
 """
 
 import math
