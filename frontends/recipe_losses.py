@@ -19,6 +19,8 @@ _PLAIN = {
     "BCEWithLogitsLoss": "binary cross entropy of logits",
 }
 
+_CLASSES = {"CrossEntropyLoss": "cross entropy", "NLLLoss": "negative log likelihood", **_PLAIN}
+
 
 def read_loss(loss: Any, home: str) -> LossRule:
     """What a loss computes; of no kind where it is a function or a class of the user's own.
@@ -58,6 +60,11 @@ def read_loss(loss: Any, home: str) -> LossRule:
     if name == "BCEWithLogitsLoss":
         extra["weights of positives"] = _weights_text(getattr(loss, "pos_weight", None))
     return reduced(_PLAIN[name], reduction, written, **extra)
+
+
+def class_of(kind: str) -> str:
+    """The class that computes a kind of loss, of the same name in torch and MindSpore; empty for none."""
+    return next((f"nn.{name}" for name, known in _CLASSES.items() if known == kind), "")
 
 
 def _reduction_of(loss: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import ModelError
-from ..ir.recipe import AFTER, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, KIND, LossScaler, Setting
+from ..ir.recipe import AFTER, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, INSIDE, KIND, LossScaler, Setting
 from .training_script import Script
 
 Group = Mapping[str, Any]
@@ -68,7 +68,7 @@ def rmsprop(
     return {
         "alpha": alpha,
         "epsilon": epsilon,
-        "epsilon inside the root": inside,
+        INSIDE: inside,
         "mean square starts at": start,
         "momentum": momentum,
         "centered": centered,
@@ -76,11 +76,22 @@ def rmsprop(
     }
 
 
-def adagrad(slower: float, epsilon: float, start: float, decay: float) -> dict[str, Setting]:
-    """Settings of Adagrad; `slower`: its own decay of the learning rate, `start`: of its sum of squares."""
+def adagrad(
+    slower: float, epsilon: float, start: float, decay: float, *, inside: bool = False
+) -> dict[str, Setting]:
+    """Settings of Adagrad.
+
+    Args:
+        slower: its own decay of the learning rate.
+        epsilon: what is added to the root.
+        start: of its sum of squares.
+        decay: of the weights.
+        inside: whether epsilon is added inside the root.
+    """
     return {
         "rate decay": slower,
         "epsilon": epsilon,
+        INSIDE: inside,
         "sum of squares starts at": start,
         **decayed(decay, COUPLED),
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ..ir import ModelError, UsageError
+from .constructions import constructions_noted
 from .python_file import find_function, raised_in
 from .user_code import neighbours_importable
 
@@ -78,15 +80,24 @@ def function_of(recipe: str | RecipeFunction) -> tuple[RecipeFunction, str]:
     return find_function(recipe), recipe
 
 
-def build(function: RecipeFunction, reference: str, net: Any) -> Script:
+def build(function: RecipeFunction, reference: str, net: Any, watched: Sequence[type]) -> Script:
     """Call a recipe function with a net, and check what it returns.
+
+    Args:
+        function: the recipe.
+        reference: where it is.
+        net: what it is called with.
+        watched: classes of losses, optimizers and schedules, whose constructions are written down.
 
     Raises:
         ModelError: when it raises, or returns something else (E704).
     """
     folder = Path(reference.rpartition(":")[0] or ".").resolve().parent
     try:
-        with neighbours_importable(folder):
+        with ExitStack() as stack:
+            stack.enter_context(neighbours_importable(folder))
+            for base in watched:
+                stack.enter_context(constructions_noted(base))
             given = function(net)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise raised_in(error, reference) from error

@@ -12,6 +12,8 @@ Setting = float | int | str | bool | None
 DECAY, KIND = "weight decay", "decay"
 COUPLED, DECOUPLED = "added to the gradient (L2)", "apart from the gradient (decoupled)"
 EPSILON_PLACE = "epsilon is added"
+OF_LABELS = "mean over the number of labels, whatever they weigh"
+INSIDE = "epsilon inside the root"
 AFTER, BEFORE = "to the corrected root (torch)", "to the root before its correction"
 """Names and values of settings that several folders use."""
 
@@ -84,6 +86,8 @@ class Recipe:
         options: the loop's own: "clip norm", "clip value", "gradients times", "averaged weights" …
         remarks: what is known of these objects and is no setting.
         scaler: what scales the loss in mixed precision; None for nothing.
+        places: key of the recipe ("loss", "clip_norm", …) -> file and line of the script that makes it; "" ->
+            those for a key that it leaves out.
     """
 
     framework: str
@@ -94,3 +98,8 @@ class Recipe:
     options: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     remarks: tuple[str, ...] = ()
     scaler: LossScaler | None = None
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def place_of(self, *keys: str) -> str:
+        """Return file and line of the first of these keys that the script gives."""
+        return next((self.places[key] for key in (*keys, "") if self.places.get(key)), "")

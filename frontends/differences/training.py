@@ -100,9 +100,9 @@ OPTIMIZERS: tuple[Difference, ...] = (
     Difference(
         "optim.Adagrad(p, 0.01)",
         "nn.Adagrad(p, learning_rate=0.01)",
-        "nn.Adagrad(p, accum=0.0, learning_rate=0.01)",
-        "begins at 0.1",
-        "at 0",
+        "experimental.Adagrad(p, 0.01)",
+        "begins at 0.1, and adds 1e-8 in the root",
+        "at 0, and 1e-10 outside it",
         (),
     ),
     Difference(

@@ -107,7 +107,8 @@ def _rmsprop(optimizer: Any, decay: float) -> dict[str, Setting]:
 
 
 def _adagrad(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return adagrad(0.0, 0.0, number(optimizer.accum[0]), decay)
+    # its kernel on the CPU adds 1e-8 to the sum of squares, and no argument changes that (2.10)
+    return adagrad(0.0, 1e-8, number(optimizer.accum[0]), decay, inside=True)
 
 
 _OPTIMIZERS: dict[str, tuple[str, Reader]] = {
@@ -120,7 +121,7 @@ _OPTIMIZERS: dict[str, tuple[str, Reader]] = {
 }
 
 
-_TORCH_LIKE = ("SGD", "Adam", "AdamW", "RMSprop")
+_TORCH_LIKE = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
 _EXPERIMENTAL, _MINT = "mindspore.experimental.optim", "mindspore.mint.optim"
 
 

@@ -224,7 +224,7 @@ WRONG: dict[str, tuple[Any, Any, str, str]] = {
         sgd,
         port_of_sgd(lambda o, y: 2 * ops.cross_entropy(o, y, label_smoothing=0.1)),
         "2 times the source's on every batch",
-        "a loss that computes the same as `nn.CrossEntropyLoss`",
+        "`x` in place of `2 * x` - at test_recipes.py:",
     ),
     "decay on normalisation": (
         sgd,

@@ -198,7 +198,7 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
                 change.target,
                 arguments=arguments_in(change.write) if layer else (),
                 statement=change.write,
-                place=_constructed_at(record.function)
+                place=constructed_at(record.function)
                 or (place_of(target, layer) if id(record.function) in paths else place),
             )
         if record.kind == "layer":
@@ -216,10 +216,10 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
             if isinstance(change.function, Writing) and any(record.site.span)
             else rewritten(record, change.write, host),
         )
-    mine, theirs = _described(other), _described(record if found.kind != "missing" else None)
+    mine, theirs = described(other), described(record if found.kind != "missing" else None)
     statement = ""
     if found.kind == "extra" and record is not None:
-        statement = _without(record, found.passed)
+        statement = without(record, found.passed)
     elif other is not None:
         if record is not None and found.kind == "other function" and _says_nothing(record, other):
             return None
@@ -244,7 +244,7 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
     )
 
 
-def _without(record: Record, passed: Ref | None) -> str:
+def without(record: Record, passed: Ref | None) -> str:
     """What to write for a call that is too many: the operand that stays."""
     site = record.site
     place = next((at for at, item in enumerate(record.args) if passed is not None and item == passed), 0)
@@ -255,7 +255,7 @@ def _without(record: Record, passed: Ref | None) -> str:
     return f"`{site.operands[place]}` in place of `{site.source or site.expression}`"
 
 
-def _constructed_at(layer: object) -> str:
+def constructed_at(layer: object) -> str:
     """The line that constructs a layer; empty where nobody watched."""
     made = construction_of(layer)
     return "" if made is None else made.place
@@ -271,7 +271,8 @@ def _class_of(record: Record | None) -> str:
     return "" if record is None or record.module is None else type(record.module).__name__
 
 
-def _described(record: Record | None) -> str:
+def described(record: Record | None) -> str:
+    """A call with its line, as a value of a setting."""
     if record is None:
         return "none"
     return f"`{record.site.expression}`" + (f" ({record.site.place})" if record.site.place else "")

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -199,18 +200,11 @@ class Recorder:
         """A function with every call and operator in it given to this recorder; None where that cannot be."""
         if hasattr(function, "__wrapped__") or inspect.isgeneratorfunction(function):
             return None
-        try:
-            lines, first = inspect.getsourcelines(function)
-            source = textwrap.dedent("".join(lines))
-            tree = ast.parse(source)
-        except (OSError, TypeError, SyntaxError, IndentationError):
+        found = _definition(function)
+        if found is None:
             return None
-        if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
-            return None
-        definition = tree.body[0]
-        ast.increment_lineno(tree, first - 1)
+        definition, margin = found
         code = function.__code__
-        margin = len(lines[0].encode()) - len(source.splitlines(keepends=True)[0].encode())
         rewriting = _Rewriting(self.sites, code.co_filename, owner, margin)
         definition.decorator_list, definition.returns = [], None
         definition.args.defaults = [ast.Constant(None) for _ in definition.args.defaults]
@@ -231,15 +225,15 @@ class Recorder:
             compiled = compile(ast.fix_missing_locations(outer), code.co_filename, "exec")
         except (SyntaxError, ValueError):
             return None
-        found = _code_named(compiled, definition.name)
-        if found is None:
+        inside = _code_named(compiled, definition.name)
+        if inside is None:
             return None
         cells: dict[str, Any] = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         cells[_HOOK] = CellType(self)
-        if any(name not in cells for name in found.co_freevars):
+        if any(name not in cells for name in inside.co_freevars):
             return None
-        closure = tuple(cells[name] for name in found.co_freevars)
-        made = FunctionType(found, function.__globals__, function.__name__, function.__defaults__, closure)
+        closure = tuple(cells[name] for name in inside.co_freevars)
+        made = FunctionType(inside, function.__globals__, function.__name__, function.__defaults__, closure)
         made.__kwdefaults__ = function.__kwdefaults__
         return made
 
@@ -284,7 +278,8 @@ class _Rewriting(ast.NodeTransformer):
         source: str = "",
         keywords: Iterable[ast.keyword] = (),
     ) -> ast.expr:
-        texts = tuple(map(ast.unparse, operands))
+        known = takewhile(lambda operand: not isinstance(operand, ast.Starred), operands)
+        texts = tuple(map(ast.unparse, known))  # nobody knows how many arguments a starred one is
         named = {k.arg: ast.unparse(k.value) for k in keywords if k.arg is not None}
         begin, end = (column + self._margin for column in (node.col_offset, node.end_col_offset))
         span = (node.lineno, begin, node.end_lineno, end)
@@ -407,23 +402,96 @@ class _Rewriting(ast.NodeTransformer):
         return node
 
 
-def _code_named(code: CodeType, name: str) -> CodeType | None:
-    """The code of a function in the constants of another."""
+def _definition(function: FunctionType) -> tuple[ast.FunctionDef, int] | None:
+    """A function's syntax with the lines of its file, and the bytes before each line that it lacks.
+
+    A lambda is a function that returns its expression.
+    """
+    code = function.__code__
+    try:
+        if code.co_name == "<lambda>":
+            return _of_lambda(code, inspect.findsource(function)[0])
+        lines, first = inspect.getsourcelines(function)
+        source = textwrap.dedent("".join(lines))
+        tree = ast.parse(source)
+    except (OSError, TypeError, SyntaxError):
+        return None
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+        return None
+    ast.increment_lineno(tree, first - 1)
+    margin = len(lines[0].encode()) - len(source.splitlines(keepends=True)[0].encode())
+    return tree.body[0], margin
+
+
+def _of_lambda(code: CodeType, lines: list[str]) -> tuple[ast.FunctionDef, int] | None:
+    """The lambda of a file that has a code object; None where several on its line may be it."""
+    found = [
+        node
+        for node in ast.walk(ast.parse("".join(lines)))
+        if isinstance(node, ast.Lambda)
+        and node.lineno == code.co_firstlineno
+        and _code_named(compile(ast.Expression(node), "", "eval"), "<lambda>", like=code) is not None
+    ]
+    if len(found) != 1:
+        return None
+    returned = ast.copy_location(ast.Return(found[0].body), found[0].body)
+    made = ast.parse("def _lambda(): pass").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.args, made.body = found[0].args, [returned]
+    return made, 0
+
+
+def _code_named(code: CodeType, name: str, like: CodeType | None = None) -> CodeType | None:
+    """The code of a function in the constants of another; one that names and holds what another does."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            if constant.co_name == name:
+            if constant.co_name == name and (like is None or _is_alike(constant, like)):
                 return constant
-            found = _code_named(constant, name)
+            found = _code_named(constant, name, like)
             if found is not None:
                 return found
     return None
 
 
+def _is_alike(a: CodeType, b: CodeType) -> bool:
+    """Whether two functions have the same arguments, and name the same things (free there, global here)."""
+    names = [{*code.co_names, *code.co_freevars, *code.co_cellvars} for code in (a, b)]
+    constants = [[c for c in code.co_consts if not isinstance(c, CodeType)] for code in (a, b)]
+    return a.co_varnames == b.co_varnames and names[0] == names[1] and constants[0] == constants[1]
+
+
+def recorded_call(host: Host, function: Any, args: tuple[Any, ...], place: tuple[str, int]) -> Tape:
+    """Call a function or a module of the user's or of a library's, and return the calls that it makes.
+
+    Args:
+        host: the framework.
+        function: what is called.
+        args: tensors.
+        place: file and line that construct it, for a library's own.
+    """
+    name = f"nn.{type(function).__name__}" if isinstance(function, host.base()) else ""
+    model = function if isinstance(function, host.base()) else host.base()()
+    with _opening(host, model) as recorder:
+        tape = recorder.tape
+        recorder.sites.append(Site(*place, name or getattr(function, "__name__", "loss")))
+        tape.put(Site("", 0, "input"), "input", None, "input", ((), {}), args, None)
+        with recorder.entered(function):
+            result = recorder.call(len(recorder.sites) - 1, function, *args)
+        tape.finish(result)
+    return tape
+
+
 @contextmanager
 def recording(host: Host, model: Any) -> Iterator[Tape]:
     """A with block in which a run of a model is recorded; the model's classes are as before afterwards."""
-    tape = Tape(host)
-    recorder = Recorder(tape)
+    with _opening(host, model) as recorder:
+        yield recorder.tape
+
+
+@contextmanager
+def _opening(host: Host, model: Any) -> Iterator[Recorder]:
+    """A with block in which the methods of a model's classes are the recorder's."""
+    recorder = Recorder(Tape(host))
     replaced: list[tuple[Any, Any]] = []
     classes = dict.fromkeys(type(module) for _, module in host.modules(model))
     holders = dict.fromkeys(
@@ -439,7 +507,7 @@ def recording(host: Host, model: Any) -> Iterator[Tape]:
                 replaced.append((holder, original))
                 setattr(holder, host.method, made)
         with constructions_noted(host.base()):  # also of layers that a method constructs
-            yield tape
+            yield recorder
     finally:
         for holder, original in replaced:
             setattr(holder, host.method, original)

@@ -203,16 +203,23 @@ class _Naming:
         if key in self._texts:
             return key
         text = own.text if other is None else other.text
-        if other is None and not text.replace(".", "").isidentifier():
-            if not text.startswith("torch.tensor(") or own.array.size > _WRITTEN_OUT:
+        if other is None and (text.startswith("torch.tensor(") or self._is_own_constant(own)):
+            if own.array.size > _WRITTEN_OUT:
                 return ""
             text = f"{_TENSORS[self.hosts[1].name]}({literal(own.array.tolist())})"
+        elif other is None and not text.replace(".", "").isidentifier():
+            return ""
         if not text or (other is not None and len(text) > SHORT):
             taken = {*self._texts.values(), *(o.text for o in self._theirs)}
             text = next((letter for letter in _LETTERS if letter not in taken), "x")
         leaf = self.hosts[1].tensor(own.array) if other is None else other.leaf
         self._texts[key], self._values[key] = text, leaf
         return key
+
+    @staticmethod
+    def _is_own_constant(own: Operand) -> bool:
+        """Whether a tensor is a short one that a name of the source's file alone holds."""
+        return not isinstance(own.leaf, Ref) and own.text.isidentifier() and own.array.size <= _WRITTEN_OUT
 
     def writing(self, tree: ast.expr) -> Writing:
         """A writing of a tree that has the names of this."""

@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from ...ir.recipe import COUPLED, DECAY, EPSILON_PLACE, KIND, Recipe, Setting
+from ...frontends.recipe_losses import class_of
+from ...ir.recipe import COUPLED, DECAY, EPSILON_PLACE, INSIDE, KIND, OF_LABELS, Recipe, Setting
 
-_ADAMW = "mindspore.experimental.optim.AdamW"
+_EXPERIMENTAL = "mindspore.experimental.optim"
+_ADAMW = f"{_EXPERIMENTAL}.AdamW"
 _MS_BATCH = ("gamma", "beta")
 
 
-def advise(
-    setting: str, wanted: Setting, got: Setting, target: Recipe, parameters: Sequence[str]
-) -> tuple[str, str]:
-    """Return what a difference does, and what to write in the target's script; either may be empty.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A setting that differs.
 
-    Args:
+    Attributes:
         setting: its name.
         wanted: its value in the source.
         got: in the target.
         target: the target's script.
         parameters: the target's parameters that it holds for; empty for all.
+        beside: the source's other settings of the same loss or update.
+        source: the optimizer's class in the source.
     """
-    known = _MINDSPORE if target.framework == "mindspore" else _TORCH
-    if setting in known:
-        return known[setting](wanted, got, target, parameters)
-    keyword = _KEYWORDS.get(target.framework, {}).get(setting, _COMMON.get(setting, ""))
-    if keyword and wanted is not None:
-        return "", f"{keyword}={_literal(wanted)} in `{target.optimizer}`"
+
+    setting: str
+    wanted: Setting
+    got: Setting
+    target: Recipe
+    parameters: Sequence[str] = ()
+    beside: Mapping[str, Setting] | None = None
+    source: str = ""
+
+    @property
+    def optimizer(self) -> str:
+        """The optimizer's class in the target."""
+        return self.target.optimizer
+
+    @property
+    def has_torchs_arguments(self) -> bool:
+        """Whether the target's optimizer has the arguments that torch's has."""
+        return self.target.framework == "torch" or not self.optimizer.startswith("nn.")
+
+    @property
+    def loss(self) -> str:
+        """The target's loss, as its call begins."""
+        written = self.target.loss.written
+        return f"`{written}(…, " if written.startswith("nn.") else "`the loss("
+
+
+Advice = tuple[str, str]
+"""What a difference does, and what to write in the target's script; either may be empty."""
+
+
+def advise(asked: Asked) -> Advice:
+    """Return what to say of a difference."""
+    known = _MINDSPORE if asked.target.framework == "mindspore" else _TORCH
+    if asked.setting in known:
+        return known[asked.setting](asked)
+    keyword = _COMMON.get(asked.setting, "")
+    if keyword and asked.wanted is not None:
+        return "", f"{keyword}={_literal(asked.wanted)} in `{asked.optimizer}`"
     return "", ""
 
 
@@ -37,123 +73,255 @@ def _literal(value: Setting) -> str:
     )
 
 
-_COMMON = {"momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov", "centered": "centered"}
-_KEYWORDS = {
-    "torch": {"epsilon": "eps", "alpha": "alpha", "amsgrad": "amsgrad", "maximize": "maximize"},
-    "mindspore": {"alpha": "decay", "amsgrad": "use_amsgrad"},
-}
+_COMMON = {"momentum": "momentum", "nesterov": "nesterov", "centered": "centered"}
 
-Adviser = Callable[[Setting, Setting, Recipe, Sequence[str]], tuple[str, str]]
+Adviser = Callable[[Asked], Advice]
 
 
-def _reduction(wanted: Setting, got: Setting, target: Recipe, _: Sequence[str]) -> tuple[str, str]:
+# -- losses ----------------------------------------------------------------------------------------
+
+
+def _kind_of_loss(asked: Asked) -> Advice:
+    name = class_of(str(asked.wanted))
     why = ""
-    if got != "mean" and wanted == "mean":
+    if {asked.wanted, asked.got} == {"cross entropy", "negative log likelihood"}:
+        why = "nn.CrossEntropyLoss makes logarithms of probabilities itself, nn.NLLLoss is given them"
+    if not name:
+        return why, str(asked.wanted)
+    stated = [f'reduction="{_reduction_word((asked.beside or {}).get("reduction"))}"']
+    return why, f"`{name}({', '.join(stated)})` in place of `{asked.target.loss.written}`"
+
+
+def _reduction_word(value: Setting) -> str:
+    return "sum" if str(value).startswith(("sum", "none")) else "mean"
+
+
+def _reduction(asked: Asked) -> Advice:
+    why = ""
+    if asked.got == OF_LABELS:
+        call = "ops.cross_entropy" if asked.target.framework == "mindspore" else "F.cross_entropy"
+        why = "weights of classes scale its gradients as a whole, which the source divides by their sum"
+        return why, f"`{call}(…, weight=…)`, or a division by the sum of the labels' weights"
+    if asked.got != "mean" and asked.wanted == "mean":
         why = "its gradients are as many times larger as a batch has labels"
-    elif wanted != "mean" and got == "mean":
+    elif asked.wanted != "mean" and asked.got == "mean":
         why = "its gradients are as many times smaller as a batch has labels"
-    how = "sum" if str(wanted).startswith(("sum", "none")) else "mean"
-    return why, f'`{_call(target)}(…, reduction="{how}")`'
+    return why, f'{asked.loss}reduction="{_reduction_word(asked.wanted)}")`'
 
 
-def _call(target: Recipe) -> str:
-    return target.loss.written if target.loss.written.startswith("nn.") else "the loss"
-
-
-def _smoothing(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    name = "nn.CrossEntropyLoss" if not target.loss.measured else "the loss"
+def _smoothing(asked: Asked) -> Advice:
+    name = "nn.CrossEntropyLoss" if not asked.target.loss.measured else "the loss"
     why = (
         "nn.SoftmaxCrossEntropyWithLogits has no label smoothing for indices"
-        if target.loss.written == "nn.SoftmaxCrossEntropyWithLogits"
+        if asked.target.loss.written == "nn.SoftmaxCrossEntropyWithLogits"
         else ""
     )
-    return why, f"`{name}(label_smoothing={wanted:g})`"
+    return why, f"`{name}(label_smoothing={asked.wanted:g})`"
 
 
-def _ignored(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    if target.loss.written == "nn.SoftmaxCrossEntropyWithLogits":
-        return "it ignores no label", f"`nn.CrossEntropyLoss(ignore_index={wanted})`"
-    return "", f"`{_call(target)}(…, ignore_index={wanted})`"
+def _ignored(asked: Asked) -> Advice:
+    if asked.target.loss.written == "nn.SoftmaxCrossEntropyWithLogits":
+        return "it ignores no label", f"`nn.CrossEntropyLoss(ignore_index={asked.wanted})`"
+    return "", f"{asked.loss}ignore_index={asked.wanted})`"
 
 
-def _ms_decay(wanted: Setting, got: Setting, target: Recipe, names: Sequence[str]) -> tuple[str, str]:
-    if wanted and got:
-        return "", f"weight_decay={wanted:g} in `{target.optimizer}`" + (" for these" if names else "")
+def _weights(asked: Asked) -> Advice:
+    keyword = "pos_weight" if "positives" in asked.setting else "weight"
+    if asked.wanted is None:
+        return "", f"no `{keyword}` in `{asked.target.loss.written}`"
+    tensor = f"torch.tensor({asked.wanted})"
+    if asked.target.framework == "mindspore":
+        tensor = f"ms.Tensor({asked.wanted}, ms.float32)"
+    if asked.target.loss.written == "nn.SoftmaxCrossEntropyWithLogits":
+        return "it has no weights of classes", f"`nn.CrossEntropyLoss({keyword}={tensor})`"
+    return "", f"{asked.loss}{keyword}={tensor})`"
+
+
+def _bend(asked: Asked) -> Advice:
+    return "", "" if asked.wanted is None else f"{asked.loss}{asked.setting}={asked.wanted:g})`"
+
+
+def _times(asked: Asked) -> Advice:
+    wanted, got = (1.0 if v is None else float(v) for v in (asked.wanted, asked.got))
+    return "", f"{wanted / got:.4g} times the loss"
+
+
+# -- updates ---------------------------------------------------------------------------------------
+
+_UPDATES = {
+    "SGD": "nn.SGD",
+    "Adam": _ADAMW,
+    "RMSprop": f"{_EXPERIMENTAL}.RMSprop",
+    "Adagrad": f"{_EXPERIMENTAL}.Adagrad",
+}
+
+
+def _update(asked: Asked) -> Advice:
+    beside = asked.beside or {}
+    name = asked.source
+    if asked.target.framework == "mindspore":
+        name = _UPDATES[str(asked.wanted)]
+        if asked.wanted == "Adam" and beside.get(KIND) == COUPLED:
+            name = "nn.Adam"
+    elif not name.startswith("torch."):
+        plain = str(asked.wanted)
+        decoupled = plain == "Adam" and beside.get(DECAY) and beside.get(KIND) != COUPLED
+        name = f"torch.optim.{'AdamW' if decoupled else plain}"
+    decay = beside.get(DECAY)
+    stated = f", weight_decay={decay:g}" if name.endswith("AdamW") or decay else ""
+    return "", f"`{name}(…{stated})` in place of `{asked.optimizer}`"
+
+
+def _ms_decay(asked: Asked) -> Advice:
+    wanted, names = asked.wanted, asked.parameters
+    if wanted and asked.got:
+        return "", f"weight_decay={wanted:g} in `{asked.optimizer}`" + (" for these" if names else "")
     if wanted:
+        decoupled = (asked.beside or {}).get(KIND) not in (None, COUPLED)
+        if decoupled and asked.optimizer.endswith(".Adam"):
+            return (
+                f"`{asked.optimizer}` would add it to the gradient",
+                f"`{_ADAMW}(…, weight_decay={wanted:g})` in place of `{asked.optimizer}`",
+            )
         skipped = bool(names) and all(any(w in n.lower() for w in _MS_BATCH) for n in names)
-        if skipped and target.optimizer.startswith("nn."):
+        if skipped and asked.optimizer.startswith("nn."):
             return (
                 "without groups MindSpore leaves out parameters with `gamma` or `beta` in their names",
-                f"`{target.optimizer}([{{'params': net.trainable_params()}}], …, weight_decay={wanted:g})`",
+                f"`{asked.optimizer}([{{'params': net.trainable_params()}}], …, weight_decay={wanted:g})`",
             )
-        return "", f"weight_decay={wanted:g} in `{target.optimizer}`" + (" for these" if names else "")
+        return "", f"weight_decay={wanted:g} in `{asked.optimizer}`" + (" for these" if names else "")
     if not names:
-        return "", f"weight_decay=0.0 in `{target.optimizer}`"
+        return "", f"weight_decay=0.0 in `{asked.optimizer}`"
     groups = "[{'params': these, 'weight_decay': 0.0}, {'params': the others}]"
-    return "", f"groups: `{target.optimizer}({groups}, …)`"
+    return "", f"groups: `{asked.optimizer}({groups}, …)`"
 
 
-def _torch_decay(wanted: Setting, _: Setting, target: Recipe, names: Sequence[str]) -> tuple[str, str]:
-    if not names:
-        return "", f"weight_decay={wanted:g} in `{target.optimizer}`"
-    group = f"{{'params': these, 'weight_decay': {wanted:g}}}"
-    return "", f"groups: `{target.optimizer}([{group}, {{'params': the others}}], …)`"
+def _torch_decay(asked: Asked) -> Advice:
+    if not asked.parameters:
+        return "", f"weight_decay={asked.wanted:g} in `{asked.optimizer}`"
+    group = f"{{'params': these, 'weight_decay': {asked.wanted:g}}}"
+    return "", f"groups: `{asked.optimizer}([{group}, {{'params': the others}}], …)`"
 
 
-def _ms_kind(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    if wanted == COUPLED:
-        return "", f"`nn.Adam(…, weight_decay=…)` in place of `{target.optimizer}`"
-    return (
-        "L2 goes through Adam's moments and is divided by them, decoupled decay is not",
-        f"`{_ADAMW}(…)` in place of `{target.optimizer}`",
-    )
+_L2 = "L2 goes through Adam's moments and is divided by them, decoupled decay is not"
 
 
-def _torch_kind(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    name = "torch.optim.Adam" if wanted == COUPLED else "torch.optim.AdamW"
-    return (
-        "L2 goes through Adam's moments and is divided by them, decoupled decay is not",
-        f"`{name}` in place of `{target.optimizer}`",
-    )
+def _ms_kind(asked: Asked) -> Advice:
+    if asked.wanted == COUPLED:
+        return "", f"`nn.Adam(…, weight_decay=…)` in place of `{asked.optimizer}`"
+    return _L2, f"`{_ADAMW}(…)` in place of `{asked.optimizer}`"
 
 
-def _ms_correction(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    if not wanted:
+def _torch_kind(asked: Asked) -> Advice:
+    name = "torch.optim.Adam" if asked.wanted == COUPLED else "torch.optim.AdamW"
+    return _L2, f"`{name}` in place of `{asked.optimizer}`"
+
+
+def _beta(asked: Asked) -> Advice:
+    if not asked.has_torchs_arguments:
+        return "", f"{asked.setting}={asked.wanted:g} in `{asked.optimizer}`"
+    beside = asked.beside or {}
+    return "", f"betas=({beside['beta1']:g}, {beside['beta2']:g}) in `{asked.optimizer}`"
+
+
+def _dampening(asked: Asked) -> Advice:
+    if asked.optimizer == "nn.Momentum":
+        return "nn.Momentum has no dampening", f"`nn.SGD(…, momentum=…, dampening={asked.wanted:g})`"
+    return "", f"dampening={asked.wanted:g} in `{asked.optimizer}`"
+
+
+def _ms_amsgrad(asked: Asked) -> Advice:
+    if asked.wanted and asked.optimizer == f"{_EXPERIMENTAL}.Adam":
+        return "", f"`nn.Adam(…, use_amsgrad=True)` in place of `{asked.optimizer}`"
+    keyword = "amsgrad" if asked.has_torchs_arguments else "use_amsgrad"
+    return "", f"{keyword}={bool(asked.wanted)} in `{asked.optimizer}`"
+
+
+def _ms_correction(asked: Asked) -> Advice:
+    if not asked.wanted:
         return "", "`nn.AdamWeightDecay`, which corrects no bias"
     return (
-        f"`{target.optimizer}` corrects no bias: its first steps are several times larger",
+        f"`{asked.optimizer}` corrects no bias: its first steps are several times larger",
         f"`{_ADAMW}(…)`, which does as torch's",
     )
 
 
-def _ms_epsilon(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    keyword = "epsilon" if "RMSProp" in target.optimizer else "eps"
-    return "", f"`{target.optimizer}(…, {keyword}={wanted:g})`"
+def _like_torchs(asked: Asked, why: str = "") -> Advice:
+    """Another class of MindSpore's, where the target's cannot do as the source's does."""
+    name = "RMSprop" if "RMS" in asked.optimizer else "Adagrad"
+    return why, f"`{_EXPERIMENTAL}.{name}(…)`, which does as torch's"
 
 
-def _ms_place(_: Setting, __: Setting, target: Recipe, ___: Sequence[str]) -> tuple[str, str]:
+def _ms_epsilon(asked: Asked) -> Advice:
+    if asked.optimizer == "nn.Adagrad":
+        return _like_torchs(asked, "nn.Adagrad has no argument for it")
+    keyword = "epsilon" if asked.optimizer == "nn.RMSProp" else "eps"
+    return "", f"`{asked.optimizer}(…, {keyword}={asked.wanted:g})`"
+
+
+def _ms_inside(asked: Asked) -> Advice:
+    return _like_torchs(asked) if not asked.wanted else ("", f"`nn.{asked.optimizer.rpartition('.')[2]}`")
+
+
+def _ms_place(asked: Asked) -> Advice:
     return (
-        f"in the first steps `{target.optimizer}`'s epsilon weighs up to 1 / sqrt(1 - beta2) times as much, "
+        f"in the first steps `{asked.optimizer}`'s epsilon weighs up to 1 / sqrt(1 - beta2) times as much, "
         "which moves what has gradients as small as that",
         f"`{_ADAMW}(…)`, which does as torch's (weight_decay=0.0 for plain Adam)",
     )
 
 
-def _ms_start(_: Setting, __: Setting, ___: Recipe, ____: Sequence[str]) -> tuple[str, str]:
-    return "its first steps are smaller", "`mindspore.experimental.optim.RMSprop(…)`, which does as torch's"
+def _ms_start(asked: Asked) -> Advice:
+    return _like_torchs(asked, "its first steps are smaller")
 
 
-def _ms_sum(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
-    return "", f"`nn.Adagrad(…, accum={wanted:g})`"
+def _ms_sum(asked: Asked) -> Advice:
+    keyword = "initial_accumulator_value" if asked.has_torchs_arguments else "accum"
+    return "", f"`{asked.optimizer}(…, {keyword}={asked.wanted:g})`"
 
 
-def _ms_nesterov(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    if target.optimizer == "nn.Momentum" and wanted:
+def _rate_decay(asked: Asked) -> Advice:
+    if asked.optimizer == "nn.Adagrad":
+        return "nn.Adagrad has none", f"`{_EXPERIMENTAL}.Adagrad(…, lr_decay={asked.wanted:g})`"
+    return "", f"lr_decay={asked.wanted:g} in `{asked.optimizer}`"
+
+
+def _ms_alpha(asked: Asked) -> Advice:
+    keyword = "alpha" if asked.has_torchs_arguments else "decay"
+    return "", f"{keyword}={asked.wanted:g} in `{asked.optimizer}`"
+
+
+def _ms_nesterov(asked: Asked) -> Advice:
+    if asked.optimizer == "nn.Momentum" and asked.wanted:
         return (
             "nn.Momentum(use_nesterov=True) does nothing on the CPU",
             "`nn.SGD(…, momentum=…, nesterov=True)`",
         )
-    return "", f"nesterov={bool(wanted)} in `{target.optimizer}`"
+    keyword = "use_nesterov" if asked.optimizer == "nn.Adam" else "nesterov"
+    return "", f"{keyword}={bool(asked.wanted)} in `{asked.optimizer}`"
+
+
+def _maximize(asked: Asked) -> Advice:
+    if asked.has_torchs_arguments or not asked.wanted:
+        return "", f"maximize={bool(asked.wanted)} in `{asked.optimizer}`"
+    name = asked.optimizer.removeprefix("nn.").replace("Momentum", "SGD").replace("RMSProp", "RMSprop")
+    return "", f"`{_EXPERIMENTAL}.{name}(…, maximize=True)` in place of `{asked.optimizer}`"
+
+
+def _centralised(asked: Asked) -> Advice:
+    how = "with" if asked.wanted else "without"
+    return "", f"groups {how} `grad_centralization` in `{asked.optimizer}`"
+
+
+def _held(asked: Asked) -> Advice:
+    if asked.wanted == "yes":
+        return "", f"give them to `{asked.optimizer}`"
+    return "", f"leave them out of `{asked.optimizer}`, or freeze them"
+
+
+# -- the loop --------------------------------------------------------------------------------------
+
+_NO_CLIPPING = "no clipping of the gradients"
 
 
 def _bound(got: Setting) -> str:
@@ -164,71 +332,92 @@ def _bound(got: Setting) -> str:
     )
 
 
-def _ms_clip(wanted: Setting, got: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
-    if wanted is None:
-        return "", "no clipping of the gradients"
-    write = f"`gradients = ops.clip_by_global_norm(gradients, {wanted:g})` before the optimizer is called"
-    return _bound(got), write
+def _ms_clip(asked: Asked) -> Advice:
+    if asked.wanted is None:
+        return "", _NO_CLIPPING
+    call = f"ops.clip_by_global_norm(gradients, {asked.wanted:g})"
+    return _bound(asked.got), f"`gradients = {call}` before the optimizer is called"
 
 
-def _torch_clip(wanted: Setting, got: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
-    if wanted is None:
-        return "", "no clipping of the gradients"
-    return _bound(
-        got
-    ), f"`torch.nn.utils.clip_grad_norm_(net.parameters(), {wanted:g})` before `optimizer.step()`"
+def _torch_clip(asked: Asked) -> Advice:
+    if asked.wanted is None:
+        return "", _NO_CLIPPING
+    call = f"torch.nn.utils.clip_grad_norm_(net.parameters(), {asked.wanted:g})"
+    return _bound(asked.got), f"`{call}` before `optimizer.step()`"
 
 
-def _ms_scale(_: Setting, got: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
+def _ms_clip_value(asked: Asked) -> Advice:
+    if asked.wanted is None:
+        return "", _NO_CLIPPING
+    call = f"ops.clip_by_value(gradients, -{asked.wanted:g}, {asked.wanted:g})"
+    return _bound(asked.got), f"`gradients = {call}` before the optimizer is called"
+
+
+def _torch_clip_value(asked: Asked) -> Advice:
+    if asked.wanted is None:
+        return "", _NO_CLIPPING
+    call = f"torch.nn.utils.clip_grad_value_(net.parameters(), {asked.wanted:g})"
+    return _bound(asked.got), f"`{call}` before `optimizer.step()`"
+
+
+def _scale(asked: Asked) -> Advice:
+    why = (
+        f"what the optimizer is given is {asked.got:g} times the gradient: the loop's loss_scale divided by "
+        "the optimizer's"
+    )
+    if asked.target.framework == "torch":
+        return why, "no loss_scale in the loop, or a GradScaler, which divides the gradients again"
     return (
-        f"what the optimizer is given is {got:g} times the gradient: the loop's loss_scale divided by the "
-        "optimizer's",
-        f"the same loss_scale in the loop and in `{target.optimizer}(…, loss_scale=…)`, or in neither",
+        why,
+        f"the same loss_scale in the loop and in `{asked.optimizer}(…, loss_scale=…)`, or in neither",
     )
 
 
-def _averages(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
-    if wanted is None:
+def _averages(asked: Asked) -> Advice:
+    if asked.wanted is None:
         return "", "no averages of the weights"
-    return (
-        "",
-        f"`average += (1 - {wanted}) * (weight - average)` after every step, from the weights at the start",
-    )
+    update = f"average += (1 - {asked.wanted}) * (weight - average)"
+    return "", f"`{update}` after every step, from the weights at the start"
 
 
-def _precision(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    if wanted is None:
+def _precision(asked: Asked) -> Advice:
+    if asked.wanted is None:
         return "", "no mixed precision"
-    if target.framework == "mindspore":
-        return "", f'`ms.amp.auto_mixed_precision(net, "auto", ms.{wanted})`'
-    return "", f"`with torch.autocast(device, torch.{wanted}):` around the net and the loss"
+    if asked.target.framework == "mindspore":
+        return "", f'`ms.amp.auto_mixed_precision(net, "auto", ms.{asked.wanted})`'
+    return "", f"`with torch.autocast(device, torch.{asked.wanted}):` around the net and the loss"
 
 
-def _ms_scaler(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
-    if wanted is None:
+def _scaler(asked: Asked) -> Advice:
+    if asked.wanted is None:
         return "", "no loss scaler"
-    return "small gradients are 0 in float16", f"`ms.amp.DynamicLossScaler`, {wanted}"
-
-
-def _torch_scaler(wanted: Setting, _: Setting, __: Recipe, ___: Sequence[str]) -> tuple[str, str]:
-    if wanted is None:
-        return "", "no loss scaler"
-    return "small gradients are 0 in float16", f"`torch.amp.GradScaler`, {wanted}"
-
-
-def _held(wanted: Setting, _: Setting, target: Recipe, __: Sequence[str]) -> tuple[str, str]:
-    if wanted == "yes":
-        return "", f"give them to `{target.optimizer}`"
-    return "", f"leave them out of `{target.optimizer}`, or freeze them"
+    name = "ms.amp.DynamicLossScaler" if asked.target.framework == "mindspore" else "torch.amp.GradScaler"
+    return "small gradients are 0 in float16", f"`{name}`, {asked.wanted}"
 
 
 _SHARED: dict[str, Adviser] = {
+    "loss": _kind_of_loss,
     "reduction": _reduction,
     "label smoothing": _smoothing,
     "ignore_index": _ignored,
+    "class weights": _weights,
+    "weights": _weights,
+    "weights of positives": _weights,
+    "beta": _bend,
+    "delta": _bend,
+    "times": _times,
+    "update": _update,
+    "beta1": _beta,
+    "beta2": _beta,
+    "dampening": _dampening,
+    "rate decay": _rate_decay,
+    "maximize": _maximize,
+    "centralised gradients": _centralised,
     "trained": _held,
+    "gradients times": _scale,
     "averaged weights": _averages,
     "precision": _precision,
+    "loss scaler": _scaler,
 }
 _MINDSPORE: dict[str, Adviser] = {
     **_SHARED,
@@ -236,19 +425,30 @@ _MINDSPORE: dict[str, Adviser] = {
     KIND: _ms_kind,
     "bias correction": _ms_correction,
     "epsilon": _ms_epsilon,
+    "alpha": _ms_alpha,
+    "amsgrad": _ms_amsgrad,
     EPSILON_PLACE: _ms_place,
     "mean square starts at": _ms_start,
-    "epsilon inside the root": lambda *_: ("", ""),
+    INSIDE: _ms_inside,
     "sum of squares starts at": _ms_sum,
     "nesterov": _ms_nesterov,
     "clip norm": _ms_clip,
-    "gradients times": _ms_scale,
-    "loss scaler": _ms_scaler,
+    "clip value": _ms_clip_value,
 }
+
+
+def _keyword(name: str) -> Adviser:
+    return lambda asked: ("", f"{name}={_literal(asked.wanted)} in `{asked.optimizer}`")
+
+
 _TORCH: dict[str, Adviser] = {
     **_SHARED,
     DECAY: _torch_decay,
     KIND: _torch_kind,
+    "epsilon": _keyword("eps"),
+    "alpha": _keyword("alpha"),
+    "amsgrad": _keyword("amsgrad"),
+    "sum of squares starts at": _keyword("initial_accumulator_value"),
     "clip norm": _torch_clip,
-    "loss scaler": _torch_scaler,
+    "clip value": _torch_clip_value,
 }

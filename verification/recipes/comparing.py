@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -18,8 +18,9 @@ from ..sides import Sides
 from ..training.pairs import Pair, arrays_in_parts, joined_names, paired
 from ..two_nets.pairing import Pairing
 from .following import Followed, moved
+from .loss_causes import loss_causes
 from .measured_loss import fitted, labels_for, measured_loss
-from .report import RecipeReport, TrajectoryReport
+from .report import RecipeReport, RecipeRow, TrajectoryReport
 from .scripts import Recipes
 from .settings import compare_settings, compare_values
 from .trajectories import Batch, Labels, Learner, Reading, Trajectory
@@ -81,9 +82,15 @@ class RecipeComparison:
         held += [] if isinstance(self._other, Path) else joined_names(start[0], start[1], self._other)
         rows = compare_settings(source, target, held)
         values = self._values()
-        if values is not None and not any(row.counts and row.setting in _OF_LOSS for row in rows):
-            found = compare_values(*values, source.loss, target.loss)
-            rows[:0] = [] if found is None else [found]
+        of_loss = {"loss", *source.loss.settings, *target.loss.settings}
+        counting = any(row.counts and row.setting in of_loss for row in rows)
+        if values is not None and (not counting or target.loss.measured):
+            found = compare_values(*values, source.loss, target)
+            causes = [] if found is None else self._causes(found)
+            if causes:  # a line and an argument, of which a function's values tell nothing
+                rows = causes + [row for row in rows if row.setting not in of_loss or not row.counts]
+            elif found is not None and not counting:
+                rows.insert(0, found)
         self._note(source, target)
         trajectory = None
         if not equal_weights:
@@ -147,20 +154,37 @@ class RecipeComparison:
                 return lambda random, _, made=draw: made(random)
         return None
 
-    def _values(self) -> tuple[list[float], list[float]] | None:
-        """Both losses on seeded outputs and labels; None where they cannot be had."""
-        draw, losses = self._drawing(), [r.loss for r in self._readings if r.loss is not None]
-        if draw is None or len(losses) < len(self._readings):
-            return None
-        found: tuple[list[float], list[float]] = ([], [])
+    def _samples(self, draw: Labels) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+        """Seeded outputs, each with labels as the source takes them, and as the target does."""
         for seed in range(3):
             random = np.random.default_rng([self._seed, seed])
             output = random.standard_normal(self._readings[0].shape).astype(np.float32)
             if self._readings[0].recipe.loss.kind == "binary cross entropy":
                 output = 1 / (1 + np.exp(-output))
             labels = np.asarray(draw(random, output.shape))
-            for values, reading, loss in zip(found, self._readings, losses, strict=True):
-                given = fitted(labels, reading.recipe.loss, output.shape)
+            yield output, [fitted(labels, r.recipe.loss, output.shape) for r in self._readings]
+
+    def _causes(self, differing: RecipeRow) -> list[RecipeRow]:
+        """The calls by which the target's loss differs, with how much it does."""
+        draw = self._drawing()
+        samples = [] if draw is None else list(self._samples(draw))[:2]
+        tapes = [
+            tuple(r.tape(output, y) for r, y in zip(self._readings, labels, strict=True))
+            for output, labels in samples
+        ]
+        causes = loss_causes([(mine, theirs) for mine, theirs in tapes])
+        why = differing.why if "times" in differing.why else ""
+        place = self._readings[1].recipe.place_of("loss")
+        return [replace(row, why=row.why or why, place=row.place or place) for row in causes]
+
+    def _values(self) -> tuple[list[float], list[float]] | None:
+        """Both losses on seeded outputs and labels; None where they cannot be had."""
+        draw, losses = self._drawing(), [r.loss for r in self._readings if r.loss is not None]
+        if draw is None or len(losses) < len(self._readings):
+            return None
+        found: tuple[list[float], list[float]] = ([], [])
+        for output, labels in self._samples(draw):
+            for values, reading, loss, given in zip(found, self._readings, losses, labels, strict=True):
                 try:
                     values.append(loss(output, given))
                 except Exception as error:  # the user's loss may raise anything
@@ -296,7 +320,6 @@ _NO_FLOAT64 = (
     "compared with the source itself, and rounding is measured on a source with weights {_UNITS} units in "
     "the last place off"
 )
-_OF_LOSS = frozenset({"loss", "reduction", "label smoothing", "class weights", "times", "ignore_index"})
 
 
 def told(reading: Reading) -> Reading:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ...frontends.recipe_losses import cross_entropy, reduced
-from ...ir.recipe import LossRule
+from ...ir.recipe import OF_LABELS, LossRule
 
 LossFunction = Callable[[np.ndarray, np.ndarray], float]
 
 _CLOSE = 1e-4
 _DRAWS = 3
+_MOST_CLASSES = 64
+"""Classes whose weights are looked for: each needs a draw of its own."""
+
 _SMOOTHINGS = 1e-3
 """To which a label smoothing is told."""
 
@@ -25,10 +28,12 @@ def measured_loss(loss: LossFunction, shape: tuple[int, ...], written: str) -> L
         shape: of the net's output.
         written: how the script calls it.
     """
-    for axis in dict.fromkeys((1, len(shape) - 1)) if len(shape) > 1 else ():
-        found = _cross_entropy(loss, shape, axis, written)
-        if found is not None:
-            return found
+    axes = dict.fromkeys((1, len(shape) - 1)) if len(shape) > 1 else {}
+    for measure in (_cross_entropy, _weighted):
+        for axis in axes:
+            found = measure(loss, shape, axis, written)
+            if found is not None:
+                return found
     for kind, mean in _ELEMENTWISE.items():
         found = _elementwise(loss, shape, kind, mean, written)
         if found is not None:
@@ -36,8 +41,8 @@ def measured_loss(loss: LossFunction, shape: tuple[int, ...], written: str) -> L
     return None
 
 
-def _drawn(shape: tuple[int, ...]) -> Iterator[tuple[np.random.Generator, np.ndarray]]:
-    for seed in range(_DRAWS):
+def _drawn(shape: tuple[int, ...], draws: int = _DRAWS) -> Iterator[tuple[np.random.Generator, np.ndarray]]:
+    for seed in range(draws):
         random = np.random.default_rng(seed)
         yield random, random.standard_normal(shape).astype(np.float32)
 
@@ -59,8 +64,7 @@ def _cross_entropy(loss: LossFunction, shape: tuple[int, ...], axis: int, writte
         value = _given(loss, output, labels)
         if value is None:
             return None
-        wide = np.moveaxis(output.astype(np.float64), axis, -1)
-        logs = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
+        logs = _logarithms(output, axis)
         right = -np.take_along_axis(logs, labels[..., None], -1).mean()
         rows.append((value, float(right), float(-logs.mean()), labels.size))
     for reduction in ("mean", "sum"):
@@ -75,6 +79,49 @@ def _cross_entropy(loss: LossFunction, shape: tuple[int, ...], axis: int, writte
             known = {k: rule.settings[k] for k in ("reduction", "label smoothing", "labels")}
             return LossRule(rule.kind, {**known, "class axis": axis}, written, measured=True)
     return None
+
+
+def _weighted(loss: LossFunction, shape: tuple[int, ...], axis: int, written: str) -> LossRule | None:
+    """Cross entropy whose classes have weights, as far as that tells: an ignored one weighs nothing."""
+    classes = shape[axis]
+    if not 2 <= classes <= _MOST_CLASSES:
+        return None
+    values, counts, sums = [], [], []
+    for random, output in _drawn(shape, classes + _DRAWS):
+        labels = random.integers(0, classes, [n for at, n in enumerate(shape) if at != axis])
+        value = _given(loss, output, labels)
+        if value is None:
+            return None
+        right = -np.take_along_axis(_logarithms(output, axis), labels[..., None], -1).reshape(-1)
+        values.append(value)
+        counts.append(np.bincount(labels.reshape(-1), minlength=classes))
+        sums.append(np.bincount(labels.reshape(-1), right, minlength=classes))
+    found, held, summed = np.asarray(values), np.asarray(counts, float), np.asarray(sums)
+    if not np.isfinite(found).all():
+        return None
+    # the sum over classes of w * (value * count - sum) is 0: weights are known up to a factor
+    weights = np.linalg.svd(found[:, None] * held - summed)[2][-1]
+    weights = weights / weights[np.abs(weights).argmax()]
+    weights[np.abs(weights) < _CLOSE] = 0.0
+    below = held @ weights
+    if (weights >= 0).all() and below.all() and np.allclose(summed @ weights / below, found, rtol=_CLOSE):
+        rule = cross_entropy("mean", written)
+        ignored = np.flatnonzero(weights == 0)
+        settings = {"reduction": rule.settings["reduction"], "labels": "indices", "class axis": axis}
+        if len(ignored) == 1 and np.allclose(weights[weights > 0], 1.0, rtol=1e-3):
+            settings |= {"ignore_index": int(ignored[0]), "class weights": None}
+        return LossRule(rule.kind, settings, written, measured=True)
+    weights = np.linalg.lstsq(summed, found * held.sum(1), rcond=None)[0]
+    if (weights > -_CLOSE).all() and np.allclose(summed @ weights, found * held.sum(1), rtol=_CLOSE):
+        settings = {"reduction": OF_LABELS, "labels": "indices", "class axis": axis}
+        return LossRule("cross entropy", settings, written, measured=True)
+    return None
+
+
+def _logarithms(output: np.ndarray, axis: int) -> np.ndarray:
+    """The logarithms of the probabilities of classes, which are the last axis of the result."""
+    wide = np.moveaxis(output.astype(np.float64), axis, -1)
+    return wide - np.log(np.exp(wide).sum(-1, keepdims=True))
 
 
 def _elementwise(

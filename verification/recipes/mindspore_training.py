@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from ...frontends.mindspore_cell.recipe import read_recipe
+from ...frontends.recipe_places import places_of
 from ...frontends.recipe_settings import loop_scale
 from ...frontends.training_script import RecipeFunction, Script, build
 from ...ir import ModelError
+from ..causes.hosts import MindSporeHost
+from ..causes.tape import Tape
 from ..training.mindspore_step import restored, start_training, without_functions
+from .loss_causes import recorded_loss
 from .trajectories import Batch, Reading, Trajectory
 
 Bind = Callable[[Mapping[str, np.ndarray]], Sequence[Any]]
@@ -42,6 +47,12 @@ class MindSporeTraining:
         self._net, self._cells, self._parameters, self._bind = net, cells, parameters, bind
         self._function, self._reference = function, reference
 
+    def _script(self) -> Script:
+        from mindspore.experimental.optim.lr_scheduler import LRScheduler
+        from mindspore.nn import Cell
+
+        return build(self._function, self._reference, self._net, (Cell, LRScheduler))
+
     def read(self, inputs: Mapping[str, np.ndarray], steps: int) -> Reading:
         """Read the script; see `Learner`."""
         from mindspore import Tensor
@@ -49,13 +60,14 @@ class MindSporeTraining:
         from ..runners.mindspore_values import tensors_of
 
         with restored(self._parameters):
-            script = build(self._function, self._reference, self._net)
+            script = self._script()
             recipe = read_recipe(
                 script,
                 {id(p): n for n, p in self._parameters.items()},
                 script.steps or steps,
                 self._reference,
             )
+            recipe = replace(recipe, places=places_of(script, self._function))
             start_training(self._net, self._cells)
             with without_functions():
                 result = self._net(*self._bind(inputs))
@@ -63,15 +75,17 @@ class MindSporeTraining:
         def loss(output: np.ndarray, labels: np.ndarray) -> float:
             return float(script.loss(Tensor(output), _labels(labels)).asnumpy().sum(dtype=np.float64))
 
+        def tape(output: np.ndarray, labels: np.ndarray) -> Tape | None:
+            return recorded_loss(MindSporeHost(), script.loss, Tensor(output), _labels(labels))
+
         shape = tuple(tensors_of(result)[0].shape)
-        return Reading(
-            recipe, shape, loss if isinstance(result, Tensor) else None, script.labels, script.steps
-        )
+        single = isinstance(result, Tensor)
+        return Reading(recipe, shape, loss if single else None, script.labels, script.steps, tape)
 
     def follow(self, batches: Sequence[Batch], record: frozenset[int], precision: str | None) -> Trajectory:
         """Train; see `Learner`."""
         with restored(self._parameters):
-            script = build(self._function, self._reference, self._net)
+            script = self._script()
             start_training(self._net, self._cells)
             with without_functions():
                 try:

@@ -40,7 +40,7 @@ def compare_rates(source: Sequence[float], target: Sequence[float]) -> RateDiffe
     at = slice(first, first + _SHOWN)
     where = f"at step {first}: "
     if np.ptp(a) == 0 == np.ptp(b):
-        return RateDifference(f"{a[0]:.5g}", f"{b[0]:.5g}", why, advice or f"a learning rate of {a[0]:.5g}")
+        return RateDifference(f"{a[0]:.5g}", f"{b[0]:.5g}", why, f"a learning rate of {a[0]:.5g}")
     return RateDifference(
         where + ", ".join(f"{v:.5g}" for v in a[at]),
         where + ", ".join(f"{v:.5g}" for v in b[at]),
@@ -78,7 +78,10 @@ def _kind(a: np.ndarray, b: np.ndarray, scale: float) -> tuple[str, str]:
         )
     known = a != 0
     if known.all() and b.any() and np.allclose(b / a, b[0] / a[0], rtol=_CLOSE):
-        return f"the target's is {b[0] / a[0]:.4g} times the source's at every step", ""
+        return (
+            f"the target's is {b[0] / a[0]:.4g} times the source's at every step",
+            f"rates that are {a[0] / b[0]:.4g} times as large",
+        )
     return "", "the source's rates: in MindSpore a list with one for each step will do"
 
 

@@ -22,6 +22,7 @@ class RecipeRow:
         parameters: the target's parameters that it holds for; empty for all.
         why: what it does, or where it comes from.
         advice: what to write in the target's script.
+        place: file and line of the target's script to write it at.
     """
 
     setting: str
@@ -31,6 +32,7 @@ class RecipeRow:
     parameters: tuple[str, ...] = ()
     why: str = ""
     advice: str = ""
+    place: str = ""
 
     def lines(self) -> list[str]:
         """Its text, with what to write."""
@@ -43,8 +45,11 @@ class RecipeRow:
         lines = [f"  {found}"]
         if self.why:
             lines.append(f"    {self.why}")
+        where = f" - at {self.place}" if self.place else ""
         if self.advice:
-            lines.append(f"    write: {self.advice}")
+            lines.append(f"    write: {self.advice}{where}")
+        elif where:
+            lines.append(f"    at {self.place}")
         return lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.recipe import BEFORE, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, KIND, UpdateRule
+from ...ir.recipe import BEFORE, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, INSIDE, KIND, UpdateRule
 
 State = dict[str, Any]
 """What a rule keeps of a parameter from step to step; empty before the first."""
@@ -56,15 +56,14 @@ def _larger(a: Any, b: Any) -> Any:
 
 
 def _rmsprop(settings: Any, state: State, gradient: Any) -> Any:
-    alpha, epsilon = settings["alpha"], settings["epsilon"]
+    alpha = settings["alpha"]
     start = settings["mean square starts at"]
     state["square"] = alpha * state.get("square", start) + (1 - alpha) * gradient * gradient
     square = state["square"]
     if settings["centered"]:
         state["mean"] = alpha * state.get("mean", 0.0) + (1 - alpha) * gradient
         square = square - state["mean"] ** 2
-    inside = settings["epsilon inside the root"]
-    direction = gradient / ((square + epsilon) ** 0.5 if inside else square**0.5 + epsilon)
+    direction = gradient / _root(square, settings)
     if settings["momentum"]:
         direction = state["sum"] = settings["momentum"] * state.get("sum", 0.0) + direction
     return direction
@@ -74,8 +73,13 @@ def _adagrad(settings: Any, state: State, gradient: Any) -> Any:
     start = settings["sum of squares starts at"]
     state["square"] = state.get("square", start) + gradient * gradient
     slower = 1 + (state["step"] - 1) * settings["rate decay"]
-    root = state["square"] ** 0.5 + settings["epsilon"]
+    root = _root(state["square"], settings)
     return gradient / (root + (root == 0)) / slower  # no gradient yet: no step
+
+
+def _root(square: Any, settings: Any) -> Any:
+    epsilon = settings["epsilon"]
+    return (square + epsilon) ** 0.5 if settings[INSIDE] else square**0.5 + epsilon
 
 
 _DIRECTIONS = {"SGD": _sgd, "Adam": _adam, "RMSprop": _rmsprop, "Adagrad": _adagrad}

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ...ir.recipe import EPSILON_PLACE, LossRule, Recipe, Setting
-from .advice import advise
+from ...ir.recipe import EPSILON_PLACE, INSIDE, LossRule, Recipe, Setting
+from .advice import Asked, advise
 from .rates import compare_rates
 from .report import RecipeRow
 
@@ -24,7 +24,17 @@ _LONG = 90
 """Characters of a value that are shown: the weights of many classes have more."""
 
 _TINY = 1e-8
-"""An epsilon up to which Adagrad's, which MindSpore has none of, matters little."""
+"""An epsilon up to which it matters little where Adagrad adds it to a sum that starts above 0."""
+
+_KEYS = {
+    "clip norm": ("clip_norm",),
+    "clip value": ("clip_value",),
+    "gradients times": ("loss_scale", "optimizer"),
+    "loss scaler": ("loss_scale",),
+    "precision": ("precision",),
+    "averaged weights": ("ema",),
+}
+"""Setting of the loop -> keys of a recipe that state it."""
 
 
 def compare_settings(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -> list[RecipeRow]:
@@ -41,15 +51,13 @@ def compare_settings(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, 
 
 
 def _losses(source: LossRule, target: LossRule, recipe: Recipe) -> Iterator[RecipeRow]:
+    place = recipe.place_of("loss")
     if not source.kind or not target.kind:
         return  # compared by what they give
     if source.kind != target.kind:
-        yield RecipeRow(
-            "loss",
-            f"{source.kind} ({source.written})",
-            f"{target.kind} ({target.written})",
-            advice=source.kind,
-        )
+        why, advice = advise(Asked("loss", source.kind, target.kind, recipe, (), source.settings))
+        mine, theirs = (f"{rule.kind} ({rule.written})" for rule in (source, target))
+        yield RecipeRow("loss", mine, theirs, why=why, advice=advice, place=place)
         return
     for name in dict.fromkeys([*source.settings, *target.settings]):
         if name == "class axis" or _unmeasured(name, source) or _unmeasured(name, target):
@@ -57,7 +65,7 @@ def _losses(source: LossRule, target: LossRule, recipe: Recipe) -> Iterator[Reci
         mine, theirs = (s.settings.get(name, _UNLESS.get(name)) for s in (source, target))
         if mine == theirs:
             continue
-        why, advice = advise(name, mine, theirs, recipe, ())
+        why, advice = advise(Asked(name, mine, theirs, recipe, (), source.settings))
         harmless = name == "labels" or (
             name == "ignore_index" and None in (mine, theirs) and -100 in (mine, theirs)
         )
@@ -65,7 +73,7 @@ def _losses(source: LossRule, target: LossRule, recipe: Recipe) -> Iterator[Reci
             why, advice = "the labels were cast for the comparison", ""
         if name == "reduction" and "mean" not in (mine, theirs):
             harmless, why, advice = True, "the gradients are the same", ""
-        yield RecipeRow(name, _text(mine), _text(theirs), not harmless, (), why, advice)
+        yield RecipeRow(name, _text(mine), _text(theirs), not harmless, (), why, advice, place)
 
 
 def _unmeasured(name: str, loss: LossRule) -> bool:
@@ -77,10 +85,11 @@ def _options(source: Recipe, target: Recipe) -> Iterator[RecipeRow]:
     for name in source.options:
         mine, theirs = source.options[name], target.options[name]
         if mine != theirs:
-            why, advice = advise(name, mine, theirs, target, ())
+            why, advice = advise(Asked(name, mine, theirs, target))
             # what float32 does without, and a loop that multiplies and divides again
             counts = name != "loss scaler" or target.options["precision"] is not None
-            yield RecipeRow(name, _text(mine), _text(theirs), counts, why=why, advice=advice)
+            place = target.place_of(*_KEYS.get(name, ()))
+            yield RecipeRow(name, _text(mine), _text(theirs), counts, why=why, advice=advice, place=place)
 
 
 def _updates(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -> Iterator[RecipeRow]:
@@ -104,29 +113,38 @@ def _updates(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -
             known = [s.get(name, _ABSENT.get(name)) for s in (a.settings, b.settings)]
             if None not in known and known[0] != known[1]:  # None: it follows from another that differs
                 found.setdefault((name, known[0], known[1]), []).append(theirs)
-    yield from _rates(schedules, rates, len(held))
+    yield from _rates(schedules, rates, len(held), target.place_of("schedule", "optimizer"))
+    place = target.place_of("optimizer")
+    back = {theirs: mine for mine, theirs in held}
     for (name, mine, theirs), names in found.items():
         some = tuple(dict.fromkeys(names)) if len(names) < len(held) else ()
-        why, advice = advise(name, mine, theirs, target, names if some else ())
+        rules = [side.get(n) for side, n in ((source.rules, back[names[0]]), (target.rules, names[0]))]
+        settings = [{} if rule is None else rule.settings for rule in rules]
+        shown = names if some else ()
+        why, advice = advise(Asked(name, mine, theirs, target, shown, settings[0], source.optimizer))
         if name == "update":
             mine, theirs = f"{mine} ({source.optimizer})", f"{theirs} ({target.optimizer})"
-            advice = f"the update of {source.optimizer}"
-        epsilon = target.rules[names[0]].settings.get("epsilon") if names[0] in target.rules else None
-        counts = _counts(name, mine, theirs, epsilon)
-        yield RecipeRow(name, _text(mine), _text(theirs), counts, some, why, advice)
+        counts = _counts(name, *settings)
+        yield RecipeRow(name, _text(mine), _text(theirs), counts, some, why, advice, place)
 
 
-def _counts(name: str, mine: Setting, theirs: Setting, epsilon: Setting) -> bool:
-    if name == "epsilon" and 0.0 in (mine, theirs):
-        return not all(isinstance(v, float) and v <= _TINY for v in (mine, theirs))
+def _counts(name: str, mine: Mapping[str, Setting], theirs: Mapping[str, Setting]) -> bool:
+    """Whether two update rules train differently by a setting."""
+    epsilon = theirs.get("epsilon")
+    if name in ("epsilon", INSIDE) and mine.get(_SUM) and theirs.get(_SUM):
+        return not all(isinstance(s["epsilon"], float) and s["epsilon"] <= _TINY for s in (mine, theirs))
     # where it is added matters beside gradients as small as it is: beside few, where it is as small as usual
     return name != EPSILON_PLACE or (isinstance(epsilon, float) and epsilon > _USUAL)
+
+
+_SUM = "sum of squares starts at"
 
 
 def _rates(
     schedules: Mapping[tuple[int, int], tuple[Sequence[float], Sequence[float]]],
     held: Mapping[tuple[int, int], list[str]],
     count: int,
+    place: str,
 ) -> Iterator[RecipeRow]:
     folded: dict[tuple[str, str, str, str], list[str]] = {}
     for key, (mine, theirs) in schedules.items():
@@ -136,11 +154,11 @@ def _rates(
             folded.setdefault(row, []).extend(held[key])
     for (mine, theirs, why, advice), names in folded.items():
         some = tuple(names) if len(names) < count else ()
-        yield RecipeRow("learning rate", mine, theirs, True, some, why, advice)
+        yield RecipeRow("learning rate", mine, theirs, True, some, why, advice, place)
 
 
 def compare_values(
-    source: Sequence[float], target: Sequence[float], source_loss: LossRule, target_loss: LossRule
+    source: Sequence[float], target: Sequence[float], source_loss: LossRule, recipe: Recipe
 ) -> RecipeRow | None:
     """The difference of two losses on the same outputs and labels; None where they agree."""
     a, b = np.asarray(source), np.asarray(target)
@@ -152,9 +170,10 @@ def compare_values(
     return RecipeRow(
         "loss",
         f"{a[0]:.5g} (`{source_loss.written}`)",
-        f"{b[0]:.5g} (`{target_loss.written}`)",
+        f"{b[0]:.5g} (`{recipe.loss.written}`)",
         why=why,
         advice=f"a loss that computes the same as `{source_loss.written}`",
+        place=recipe.place_of("loss"),
     )
 
 

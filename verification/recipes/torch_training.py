@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ...frontends.recipe_places import places_of
 from ...frontends.recipe_settings import loop_scale, read_scaler
 from ...frontends.torch_module.export.evaluation_mode import plainly
 from ...frontends.torch_module.export.tensors import array_of
@@ -14,7 +17,10 @@ from ...frontends.torch_module.recipe import read_recipe
 from ...frontends.training_script import RecipeFunction, Script, build
 from ...ir import ModelError
 from ...ir.recipe import UpdateRule
+from ..causes.hosts import TorchHost
+from ..causes.tape import Tape
 from ..training.torch_step import borrowed, tensors_of, without_dropout
+from .loss_causes import recorded_loss
 from .rules import State, updated
 from .trajectories import Batch, Reading, Trajectory
 
@@ -49,7 +55,10 @@ class TorchTraining:
         self._tensors = tensors_of(paths)
 
     def _script(self) -> Script:
-        script = build(self._function, self._reference, self._model)
+        import torch
+
+        watched = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
+        script = build(self._function, self._reference, self._model, watched)
         if script.step is not None:
             raise ModelError(
                 "E704",
@@ -57,9 +66,8 @@ class TorchTraining:
                 place=self._reference,
                 hint="regraft calls only MindSpore's: leave it out",
             )
-        move = getattr(script.loss, "double", None)
-        if self._double and move is not None:
-            move()
+        if self._double and isinstance(script.loss, torch.nn.Module):  # which other sides may hold too
+            script = replace(script, loss=deepcopy(script.loss).double())
         return script
 
     def read(self, inputs: Mapping[str, np.ndarray], steps: int) -> Reading:
@@ -75,13 +83,19 @@ class TorchTraining:
             self._model.train()
             with torch.no_grad():
                 result = self._forward(inputs)
+        recipe = replace(recipe, places=places_of(script, self._function))
         leaves = [x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
 
         def loss(output: np.ndarray, labels: np.ndarray) -> float:
             return float(_total(script.loss(torch.from_numpy(output), _labels(labels, torch.float32))))
 
-        single = isinstance(result, torch.Tensor)
-        return Reading(recipe, tuple(leaves[0].shape), loss if single else None, script.labels, script.steps)
+        def tape(output: np.ndarray, labels: np.ndarray) -> Tape | None:
+            with torch.no_grad():
+                given = torch.from_numpy(output), _labels(labels, torch.float32)
+                return recorded_loss(TorchHost(), script.loss, *given)
+
+        shape, single = tuple(leaves[0].shape), isinstance(result, torch.Tensor)
+        return Reading(recipe, shape, loss if single else None, script.labels, script.steps, tape)
 
     def follow(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...frontends.training_script import RecipeFunction
 from ...ir.recipe import Recipe, UpdateRule
+from ..causes.tape import Tape
 
 Batch = tuple[Mapping[str, np.ndarray], np.ndarray]
 """Inputs by name, and labels."""
@@ -28,6 +29,7 @@ class Reading:
         loss: the loss of an output and labels, as a number; None for a net with more outputs than one.
         labels: the script's own way to make labels, where it gives one.
         steps: how many steps the training makes, where it says so.
+        tape: the calls that the loss makes of an output and labels; None for what nobody can record.
     """
 
     recipe: Recipe
@@ -35,6 +37,7 @@ class Reading:
     loss: Callable[[np.ndarray, np.ndarray], float] | None
     labels: Labels | None
     steps: int | None = None
+    tape: Callable[[np.ndarray, np.ndarray], Tape | None] = lambda *_: None
 
 
 @dataclass(slots=True)

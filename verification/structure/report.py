@@ -41,12 +41,14 @@ class SettingRow:
         setting: "Dropout", "Dropout of channels", "momentum", "trained scale" (1 or 0).
         source: its value in the source; None where it has no such layer.
         target: its value in the target; None likewise.
+        places: the line of the source's call and of the target's; empty where nobody knows.
     """
 
     module: str
     setting: str
     source: float | None
     target: float | None
+    places: tuple[str, str] = ("", "")
 
     def __str__(self) -> str:
         mine, theirs = ("none" if v is None else f"{v:.6g}" for v in (self.source, self.target))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from math import isclose
@@ -29,11 +29,13 @@ class Setting:
         value: the share that is dropped; the share of the old statistics that is kept; 1 for a scale that is
             a parameter, 0 for one that is a constant.
         module: path of the innermost module around it, the source's where that is known.
+        place: file and line of its call; empty where nobody knows.
     """
 
     kind: str
     value: float
     module: str = ""
+    place: str = ""
 
     @property
     def key(self) -> tuple[str, float]:
@@ -53,7 +55,8 @@ def settings_of(graph: Graph) -> list[Setting] | None:
     found: list[Setting] = []
     for operator in sorted(graph.operators(), key=lambda o: o.key):
         path = "" if operator.call is None else names[operator.call].rpartition("#")[0]
-        found += _find_settings(graph, operator, path)
+        place = operator.location.partition(" ")[0]
+        found += [replace(setting, place=place) for setting in _find_settings(graph, operator, path)]
     return found
 
 
@@ -138,6 +141,6 @@ def _align(mine: Sequence[Setting], theirs: Sequence[Setting]) -> list[SettingRo
 def _rows(a: Setting | None, b: Setting | None) -> list[SettingRow]:
     if a is not None and b is not None and a.kind == b.kind:
         same = isclose(a.value, b.value, rel_tol=1e-4, abs_tol=1e-6)
-        return [] if same else [SettingRow(a.module, a.kind, a.value, b.value)]
-    rows = [] if a is None else [SettingRow(a.module, a.kind, a.value, None)]
-    return rows + ([] if b is None else [SettingRow(b.module, b.kind, None, b.value)])
+        return [] if same else [SettingRow(a.module, a.kind, a.value, b.value, (a.place, b.place))]
+    rows = [] if a is None else [SettingRow(a.module, a.kind, a.value, None, (a.place, ""))]
+    return rows + ([] if b is None else [SettingRow(b.module, b.kind, None, b.value, ("", b.place))])

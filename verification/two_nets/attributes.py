@@ -9,7 +9,6 @@ from typing import Literal
 from ...frontends.class_source import is_library_class
 from ...frontends.constructions import part_at
 from ...ir import Graph, Operator
-from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, settings_of
 from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same, on_the_same_axes
 from .remedies import (
     Arguments,
@@ -30,8 +29,7 @@ _LINES = 4
 
 _TRAINING = ("momentum",)
 _REMARKS = {
-    "momentum": "the share of the old statistics that is kept, as MindSpore counts; PyTorch's is 1 minus it",
-    DROPOUT: "the share that is dropped; MindSpore's nn.Dropout takes what it keeps first: write p=",
+    "momentum": "the share of the old statistics that is kept, as MindSpore counts; PyTorch's is 1 minus it"
 }
 
 
@@ -125,7 +123,7 @@ def compare_attributes(
     equal: list[AttributeRow] = []
     for path in sorted(modules, key=lambda p: order.get(p, len(order))):
         other = modules[path]
-        name = _class_name(target, other)
+        name = class_name_of(target, other)
         sides = Side(source, held[0].get(path, [])), Side(target, held[1].get(other, []))
         for setting, mine, theirs, agree in _settings(*sides):
             training, remark = setting in _TRAINING, _REMARKS.get(setting, "")
@@ -134,7 +132,7 @@ def compare_attributes(
             row = AttributeRow(
                 path,
                 layer,
-                _class_name(target, layer),
+                class_name_of(target, layer),
                 setting,
                 value,
                 theirs.values[setting],
@@ -163,7 +161,7 @@ def compare_attributes(
                     place=body_of(target, other),
                 )
             )
-    return rows + _dropouts(source, target, modules) + _orders(source, target, modules), equal
+    return rows + _orders(source, target, modules), equal
 
 
 def moved(source: Graph, target: Graph, rows: Sequence[AttributeRow]) -> list[AttributeRow]:
@@ -200,7 +198,8 @@ def _layer_of(graph: Graph, operator: Operator, path: str, calls: Mapping[int, s
     return inner if part is not None and is_library_class(type(part)) else path
 
 
-def _class_name(graph: Graph, path: str) -> str:
+def class_name_of(graph: Graph, path: str) -> str:
+    """Return the class of a module; empty where there is none."""
     module = graph.modules.find(path)
     return "" if module is None else module.class_name
 
@@ -278,7 +277,7 @@ def _functions(
     kinds = [[(o.domain, o.op_type) for o in side.operators] for side in sides]
     held = [m.parameters for m in (source.modules.find(path), target.modules.find(other)) if m is not None]
     if [len(found) for found in kinds] == [1, 1] and kinds[0] != kinds[1] and not any(held):
-        names = _class_name(source, path), _class_name(target, other)
+        names = class_name_of(source, path), class_name_of(target, other)
         yield AttributeRow(
             path,
             other,
@@ -304,49 +303,6 @@ def _numbers(source: Side, target: Side) -> Iterator[tuple[str, int, int]]:
             yield op_type, a, b
 
 
-def _dropouts(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
-    """What one net drops in training and the other does not, or in another share: 0 is none."""
-    sides = settings_of(source), settings_of(target)
-    if sides[0] is None or sides[1] is None:
-        return []
-    back = {other: path for path, other in modules.items()}
-    mine = [
-        replace(s, module=_within(s.module, modules)) for s in sides[0] if s.kind not in OF_NORMALISATIONS
-    ]
-    theirs = [
-        replace(s, module=back.get(_within(s.module, back), ""))
-        for s in sides[1]
-        if s.kind not in OF_NORMALISATIONS
-    ]
-    return [
-        _advised(
-            AttributeRow(
-                row.module,
-                modules.get(row.module, ""),
-                _class_name(target, modules.get(row.module, "")),
-                _ratio_of(row.setting),
-                row.source or 0.0,
-                row.target or 0.0,
-                training=True,
-                remark=_REMARKS[DROPOUT],
-            ),
-            target,
-            None,
-        )
-        for row in compare_settings(mine, theirs)
-    ]
-
-
-def _ratio_of(dropped: str) -> str:
-    """The ratio of a kind of Dropout in words: ``ratio of whole channels`` of "Dropout of channels"."""
-    return "ratio" if dropped == DROPOUT else dropped.replace("Dropout of", "ratio of whole")
-
-
-def _within(path: str, known: Mapping[str, str]) -> str:
-    """The innermost known module that is a path or around it."""
-    return path if path in known else _above(path, known)
-
-
 def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
     """Modules whose paired children are called in another order."""
     places = [_called(source), _called(target)]
@@ -366,7 +322,7 @@ def _orders(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[At
         if _is_needed(source, *sequences) or _is_needed(target, *reversed(named)):
             at = next(i for i, (a, b) in enumerate(zip(*sequences, strict=True)) if a != b)
             parts = [tuple(p.removeprefix(f"{path}.") for p in s[at : at + 3]) for s in sequences]
-            name = _class_name(target, other)
+            name = class_name_of(target, other)
             rows.append(AttributeRow(path, other, name, "order of calls", parts[0], parts[1], structure=True))
     return rows
 
@@ -376,7 +332,7 @@ def _parts(known: Mapping[str, str], called: Mapping[str, int]) -> dict[str, lis
     found: dict[str, list[str]] = {}
     for path in known:
         if path and path in called:
-            found.setdefault(_above(path, known), []).append(path)
+            found.setdefault(above(path, known), []).append(path)
     return found
 
 
@@ -400,8 +356,8 @@ def _is_needed(graph: Graph, order: Sequence[str], other: Sequence[str]) -> bool
     return False
 
 
-def _above(path: str, known: Mapping[str, str]) -> str:
-    """The innermost known module around a path."""
+def above(path: str, known: Mapping[str, str]) -> str:
+    """Return the innermost known module around a path."""
     path = path.rpartition(".")[0]
     while path and path not in known:
         path = path.rpartition(".")[0]

@@ -17,6 +17,7 @@ from .calls import advised_by, arguments_of_calls, placed_by
 from .checkpoint_names import notes_on_names, unlike_prefixes
 from .constants import constants_of, constants_of_layers, names_of, without_effect
 from .draws import draws_of
+from .dropouts import dropouts
 from .laws import compare_laws
 from .module_pairs import module_pairs
 from .orientation import Turned, turned
@@ -26,7 +27,7 @@ from .pairing import Pairing, ParameterPair, pair
 from .remedies import place_of
 from .report import Nets
 from .ties import compare_ties
-from .training_only import freeze_of, frozen_rows, stopped_gradients
+from .training_only import freeze_of, frozen_rows, kept_statistics, stopped_gradients
 
 
 class NetComparison:
@@ -84,7 +85,10 @@ class NetComparison:
             compare_attributes(source, target, self.modules) if target.operators() else ([], [])
         )
         stopped = stopped_gradients(source, target, self.modules) if target.operators() else []
-        settings = [*[_turned_row(target, row) for row in turned(self.pairing)], *settings, *stopped]
+        stopped += kept_statistics(source, target, self.modules)
+        dropped = dropouts(source, target, self.modules) if target.operators() else []
+        lying = [_turned_row(target, row) for row in turned(self.pairing)]
+        settings = [*lying, *settings, *dropped, *stopped]
         ties = compare_ties(self.pairing, self.modules)
         settings += ties.values()
         frozen = frozen_rows(self.pairing)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -45,7 +48,6 @@ _LAYERS: dict[str, tuple[str, ...]] = {
     "num_groups": ("GroupNorm",),
     "alpha": ("LeakyReLU", "ELU"),
     "approximate": ("GELU",),
-    "ratio": ("Dropout",),
 }
 """Setting -> the layers that take it, by how the names of their classes begin."""
 
@@ -86,8 +88,6 @@ def arguments_for(
     if setting == "approximate":
         exact = value == "none"
         return ((setting, str(not exact) if framework == "mindspore" else f'"{value}"'),)
-    if setting == "ratio":
-        return (("p", _number(value)),) if value else ()
     if setting == "momentum":
         assert isinstance(value, float)
         return ((setting, _number(value if framework == "mindspore" else 1 - value)),)
@@ -160,6 +160,30 @@ def body_of(graph: Graph, path: str) -> str:
     method = getattr(type(part), "forward" if graph.origin.framework == "torch" else "construct", None)
     code = getattr(method, "__code__", None)
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code is not None else ""
+
+
+def call_in_body(graph: Graph, path: str, name: str) -> str:
+    """File and line of the one call of a function in the method that a module of the user's computes with.
+
+    Empty where there is no such call, or more than one.
+    """
+    part = part_at(graph.origin.model, path)
+    if part is None or is_library_class(type(part)):
+        return ""
+    method = getattr(type(part), "forward" if graph.origin.framework == "torch" else "construct", None)
+    code = getattr(method, "__code__", None)
+    try:
+        lines, first = inspect.getsourcelines(method)  # pyright: ignore[reportArgumentType] - None raises too
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return ""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    found = [
+        call.lineno + first - 1
+        for call in calls
+        if (call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")) == name
+    ]
+    return f"{Path(code.co_filename).name}:{found[0]}" if code is not None and len(found) == 1 else ""
 
 
 def _padding(framework: str, class_name: str, pads: Sequence[int]) -> Arguments:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...frontends.assigned_parameters import assigned_in_class
+from ...frontends.class_source import is_library_class
+from ...frontends.constructions import part_at
 from ...frontends.whose_code import is_users_file
 from ...ir import Graph, Operator, Parameter, Value
-from .attributes import AttributeRow, Rewrite, by_module
+from .attributes import AttributeRow, Rewrite, by_module, class_name_of
 from .gradient_rewrites import padded_rows, with_stop, without_stop
 from .operator_settings import Side
 from .pairing import Pairing
@@ -70,6 +72,47 @@ def stopped_gradients(source: Graph, target: Graph, modules: Mapping[str, str]) 
         sides = Side(source, held[0].get(path, [])), Side(target, held[1].get(other, []))
         rows += _of_module(modules, (path, other), "" if module is None else module.class_name, sides)
     return rows
+
+
+def kept_statistics(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:
+    """Return rows of paired normalisations of which one alone keeps its statistics in training.
+
+    Args:
+        source: the source's graph.
+        target: the target's.
+        modules: path of a module in the source -> in the target.
+    """
+    rows: list[AttributeRow] = []
+    for path, other in modules.items():
+        a, b = _keeps_statistics(source, path), _keeps_statistics(target, other)
+        if a is None or b is None or a == b:
+            continue
+        written = target.origin.framework == "mindspore"
+        mode = "eval" if a else "train"
+        rows.append(
+            AttributeRow(
+                path,
+                other,
+                class_name_of(target, other),
+                "statistics",
+                *("kept" if kept else "moved" for kept in (a, b)),
+                training=True,
+                arguments=(("use_batch_statistics", "False" if a else "None"),) if written else (),
+                statement="" if written else f"{mode}() of it in the net's train()",
+                place=place_of(target, other),
+            )
+        )
+    return rows
+
+
+def _keeps_statistics(graph: Graph, path: str) -> bool | None:
+    """Whether a library's normalisation does not move its statistics in training; None for another layer."""
+    part = part_at(graph.origin.model, path) if path else None
+    if part is None or not is_library_class(type(part)) or not type(part).__name__.startswith("BatchNorm"):
+        return None
+    if graph.origin.framework == "mindspore":
+        return getattr(part, "use_batch_statistics", None) is False
+    return False
 
 
 def _of_module(

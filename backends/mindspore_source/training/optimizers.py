@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....ir import BackendError
-from ....ir.recipe import BEFORE, DECOUPLED, EPSILON_PLACE, KIND, Recipe, Setting, UpdateRule
+from ....ir.recipe import BEFORE, DECOUPLED, EPSILON_PLACE, INSIDE, KIND, Recipe, Setting, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _adam(settings: Settings, decoupled: bool) -> WrittenOptimizer | None:
 
 
 def _rmsprop(settings: Settings, _: bool) -> WrittenOptimizer | None:
-    inside, start = settings["epsilon inside the root"], settings["mean square starts at"]
+    inside, start = settings[INSIDE], settings["mean square starts at"]
     rest = [f"momentum={settings['momentum']!r}", f"centered={settings['centered']}"]
     alpha, epsilon = repr(settings["alpha"]), repr(settings["epsilon"])
     if inside and start == 1.0:
@@ -81,12 +81,12 @@ def _rmsprop(settings: Settings, _: bool) -> WrittenOptimizer | None:
     return WrittenOptimizer("RMSprop", [f"alpha={alpha}", f"eps={epsilon}", *rest], _RMSPROP)
 
 
-def _adagrad(settings: Settings, _: bool) -> WrittenOptimizer:
+def _adagrad(settings: Settings, _: bool) -> WrittenOptimizer | None:
     start, slower, epsilon = (
         settings[name] for name in ("sum of squares starts at", "rate decay", "epsilon")
     )
-    if not slower and not epsilon and start:
-        return WrittenOptimizer("nn.Adagrad", [f"accum={start!r}"])
+    if settings[INSIDE]:  # nn.Adagrad's own, which no argument changes
+        return None if slower else WrittenOptimizer("nn.Adagrad", [f"accum={start!r}"])
     arguments = [f"lr_decay={slower!r}", f"eps={epsilon!r}", f"start={start!r}"]
     return WrittenOptimizer("Adagrad", arguments, _ADAGRAD)
 
