@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ..frontends.mindspore_cell.mixed_precision import precision_kept
 from .signals import c_handler
 
 _RECURSION = 10_000
@@ -56,7 +57,8 @@ def preserve_process_state() -> Iterator[None]:
         if "mindspore" in sys.modules:
             sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
         try:
-            yield
+            with precision_kept():
+                yield
         finally:
             _depth -= 1
             for restore in reversed(undo):  # MindSpore's first: setting it up changes some of the others
@@ -205,17 +207,8 @@ def _of_mindspore(mindspore: Any) -> Iterator[State]:
         return mindspore.get_context("mode")
 
     yield mode, _changed(mode, lambda kept: mindspore.set_context(mode=kept))
-    yield lambda: None, lambda _: leave_mixed_precision()
     seeds = sys.modules.get("mindspore.common.seed")  # `mindspore.set_seed` draws, and takes no None
     if hasattr(seeds, "_GLOBAL_SEED"):
         yield _attribute(seeds, "_GLOBAL_SEED")
     if hasattr(mindspore, "get_rng_state"):
         yield mindspore.get_rng_state, mindspore.set_rng_state
-
-
-def leave_mixed_precision() -> None:
-    """Leave the precision of a Cell with `to_float`: MindSpore 2.10 stays in it where a call raises."""
-    executor = getattr(sys.modules.get("mindspore.graph.api"), "_pynative_executor", None)
-    kinds = getattr(sys.modules.get("mindspore._c_expression"), "MixedPrecisionType", None)
-    if executor is not None and kinds is not None:
-        executor.set_mixed_precision_type(kinds.NOTSET, True)  # on a stack, of which nobody tells the depth

@@ -6,9 +6,9 @@ import sys
 import pytest
 from hypothesis import settings
 
+from regraft.frontends.mindspore_cell.mixed_precision import precision_kept
 from regraft.ir.collector import freeze_live_objects
 from regraft.ir.validation import verify_each
-from regraft.process.state import leave_mixed_precision
 
 
 def pytest_configure():
@@ -52,7 +52,6 @@ def pytest_runtest_setup():
     if "torch" in sys.modules:
         sys.modules["torch"].set_flush_denormal(False)
     if "mindspore" in sys.modules:
-        leave_mixed_precision()
         sys.modules["mindspore"].runtime.launch_blocking()
 
 
@@ -62,7 +61,7 @@ def pytest_runtest_call():
 
     MindSpore searches all of the process before each compile: half a second, late in a run.
     """
-    with freeze_live_objects():
+    with freeze_live_objects(), precision_kept():  # which a net that raises in float16 stays in
         return (yield)
 
 

@@ -246,18 +246,58 @@ def test_numbers_below_the_smallest_normal_one_are_kept() -> None:
     assert (small * np.float32(1) > 0).all()
 
 
-def test_a_cell_in_float16_that_raises_leaves_no_precision_behind() -> None:
-    import mindspore as ms
+class Halved(mindspore.nn.Cell):
+    """Computes in float16, and may raise."""
 
-    class Broken(ms.nn.Cell):
-        def __init__(self) -> None:
-            super().__init__()
-            self.to_float(ms.float16)
+    def __init__(self, inner: mindspore.nn.Cell | None = None, *, raises: bool = False) -> None:
+        super().__init__()
+        self.inner, self.raises = inner, raises
+        self.to_float(mindspore.float16)
 
-        def construct(self, x):
+    def construct(self, x):
+        if self.raises:
             raise ValueError
+        return x * 2 if self.inner is None else self.inner(x)
 
-    x = ms.Tensor(np.ones((2, 2), np.float32))
+
+def test_a_cell_in_float16_that_raises_leaves_no_precision_behind() -> None:
+    x = mindspore.Tensor(np.ones((2, 2), np.float32))
     with preserve_process_state(), pytest.raises(ValueError):  # noqa: PT011 - the net's own
-        Broken()(x)
-    assert ms.ops.matmul(x, x).dtype == ms.float32
+        Halved(Halved(raises=True))(x)
+    assert mindspore.ops.matmul(x, x).dtype == mindspore.float32
+
+
+def test_a_call_in_which_no_cell_raises_enters_no_precision_of_its_own() -> None:
+    from mindspore.graph import api
+
+    entered: list[bool] = []
+    executor = api._pynative_executor
+    original = executor.set_mixed_precision_type
+    x = mindspore.Tensor(np.ones((2, 2), np.float32))
+    executor.set_mixed_precision_type = lambda kind, push=True: (entered.append(push), original(kind, push))
+    try:
+        with preserve_process_state():
+            pass
+        assert not entered
+        with preserve_process_state():
+            Halved(Halved())(x)
+        assert sorted(entered) == [False, False, True, True]
+    finally:
+        executor.set_mixed_precision_type = original
+
+
+def test_a_call_that_is_made_again_and_raises_leaves_no_precision_to_the_next_one() -> None:
+    from regraft.verification.causes.hosts import MindSporeHost
+    from regraft.verification.causes.tape import Record, Site, Tape
+
+    tape = Tape(MindSporeHost())
+    x = mindspore.Tensor(np.ones((2, 2), np.float32))
+    records = [
+        Record(Site("", 0, "layer"), "layer", function, "layer", (x,), {}, [])
+        for function in (Halved(raises=True), mindspore.ops.square)
+    ]
+    with tape.host.ready(Halved()):
+        assert tape.run(records[0], {}) is None
+        found = tape.run(records[1], {})
+    assert found is not None
+    assert found[0].dtype == np.float32

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ir.outside.own_folders import temporary_folder
 from ..live_objects import USUAL_ATOMS, Snapshot
+from .mixed_precision import precision_kept
 
 _WRITERS = re.compile(r"assign|scatter|set_data|setitem|inplace|[a-z]_$", re.IGNORECASE)
 
@@ -51,7 +52,7 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
             cell._scope = None
             cell._is_check_and_refresh = True  # no name is there twice, which each call would look for
             cell.compile_cache.clear()
-        with waiting_for_operators(), _slices_without_names():
+        with waiting_for_operators(), _slices_without_names(), precision_kept():
             yield
     finally:
         for parameter, name in names:

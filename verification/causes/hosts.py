@@ -53,6 +53,10 @@ class Host(Protocol):
         """A with block in which calls may be made again."""
         ...
 
+    def recover(self) -> None:
+        """Undo what a call that raised left behind in the framework."""
+        ...
+
     def remade(self, module: Any, arguments: dict[str, Any]) -> Any:
         """A layer with other arguments and the same weights; None where the weights do not fit."""
         ...
@@ -124,6 +128,9 @@ class TorchHost:
         finally:
             for module in training:
                 module.training = True
+
+    def recover(self) -> None:
+        """See `Host`."""
 
     def remade(self, module: Any, arguments: dict[str, Any]) -> Any:
         """See `Host`."""
@@ -199,6 +206,12 @@ class MindSporeHost:
 
         with evaluating([cell for _, cell in cells_of(model)]):
             yield
+
+    def recover(self) -> None:
+        """See `Host`."""
+        from ...frontends.mindspore_cell.mixed_precision import leave_precision
+
+        leave_precision()
 
     def remade(self, module: Any, arguments: dict[str, Any]) -> Any:
         """See `Host`."""

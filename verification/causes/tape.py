@@ -258,6 +258,7 @@ class Tape:
             result = record.function(*args, **kwargs)
             return [self.host.array(leaf) for leaf in leaves(result) if self.host.is_tensor(leaf)]
         except Exception:  # a library's function may refuse any argument in any way
+            self.host.recover()
             return None
 
 
