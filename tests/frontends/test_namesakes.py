@@ -9,6 +9,7 @@ import torch
 
 import regraft
 from regraft.ir import parse
+from regraft.verification import verify
 
 TORCHS, OWN = torch.nn.Linear, ms.nn.Dense
 X = np.ones((2, 4), np.float32)
@@ -117,3 +118,61 @@ DERIVED = type("Dropout", (ms.nn.Dropout,), {})
 def test_only_a_layer_of_mindspores_drops_by_its_ratio(layer: object, operators: list[str]) -> None:
     graph = regraft.load(Net(layer()), (X,))
     assert [o.op_type for o in graph.operators()] == [*operators, "Tanh"]
+
+
+class Scaled(ms.nn.Cell):
+    """Holds a number by the name that attention's ratio has, and computes with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = 0.5
+
+    def construct(self, x):
+        return x * self.dropout
+
+
+class Halves(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.layer = torch.nn.Linear(4, 3), torch.nn.Identity()
+
+    def forward(self, x):
+        return torch.tanh(self.layer(self.fc(x)) * 0.5)
+
+
+class HalvesPort(ms.nn.Cell):
+    def __init__(self, layer: ms.nn.Cell) -> None:
+        super().__init__()
+        self.fc, self.layer = ms.nn.Dense(4, 3), layer
+
+    def construct(self, x):
+        return ms.ops.tanh(self.layer(self.fc(x)))
+
+
+@pytest.mark.parametrize("layer", [Dropout, Scaled])
+def test_a_training_step_leaves_the_numbers_of_the_users_own_class(layer: type[ms.nn.Cell]) -> None:
+    graphs = [regraft.load(net, (X,)) for net in (Halves(), HalvesPort(layer()))]
+    report = verify(graphs[0], graphs[1], None, own=True, copy=True, train=True)
+    assert report.passed, report.render()
+
+
+def test_a_class_derived_from_a_dropout_drops_nothing_in_the_step_that_is_compared() -> None:
+    layer = type("Dropped", (ms.nn.Dropout,), {})(p=0.25)
+    source = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.25))
+    graphs = [regraft.load(net, (X,)) for net in (source, ms.nn.SequentialCell(ms.nn.Dense(4, 3), layer))]
+    report = verify(graphs[0], graphs[1], None, own=True, copy=True, train=True)
+    assert "E702" not in report.render()
+    assert all(row.passed for row in [*report.training, *report.outputs]), report.render()
+    assert layer.p == 0.25
+
+
+class Rows(ms.nn.Cell):
+    def construct(self, x):
+        return x.reshape((-1, 12))
+
+
+@pytest.mark.parametrize("name", ["Rows", "RowsOfBatchNorm"])
+def test_only_a_normalisation_of_mindspores_restores_a_shape(name: str) -> None:
+    layer = type(name, (Rows,), {})()
+    graph = regraft.load(Net(layer), (np.ones((2, 3, 4), np.float32),))
+    assert [o.op_type for o in graph.operators()] == ["Reshape", "Tanh"]

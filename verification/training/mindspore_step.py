@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...frontends.class_source import is_library_class
 from ...ir import ModelError
 from .step import LEARNING_RATE, Step, Trained, output_weights
 
@@ -16,9 +17,10 @@ _DROPOUTS = {
     "DropoutExt": ("p", 0.0),
     "Dropout1d": ("prob", 0.0),
     "Dropout2d": ("keep_prob", 1.0),
+    "Dropout2dExt": ("p", 0.0),
     "Dropout3d": ("keep_prob", 1.0),
 }
-"""Class -> the attribute with its ratio, and the value that drops nothing."""
+"""Class of `mindspore.nn` -> the attribute with its ratio, and the value that drops nothing."""
 
 
 def mindspore_step(
@@ -90,16 +92,19 @@ def mindspore_step(
 
 def start_training(net: Any, cells: Sequence[Any]) -> bool:
     """Set training mode, with Dropouts that keep everything; returns whether there was a Dropout."""
+    from mindspore import nn
+
+    kinds = {getattr(nn, name): kept for name, kept in _DROPOUTS.items() if hasattr(nn, name)}
     zeroed = False
     net.set_train(True)
     for cell in cells:
         cell.set_train(True)
-        name = type(cell).__name__
-        if name in _DROPOUTS and hasattr(cell, _DROPOUTS[name][0]):  # the user's may have that name
-            attribute, nothing = _DROPOUTS[name]
+        known = next((kept for kind, kept in kinds.items() if isinstance(cell, kind)), None)
+        if known is not None:
+            attribute, nothing = known
             zeroed = zeroed or getattr(cell, attribute) != nothing
             setattr(cell, attribute, nothing)
-        elif isinstance(vars(cell).get("dropout"), float):  # MultiheadAttention's ratio
+        elif is_library_class(type(cell)) and isinstance(vars(cell).get("dropout"), float):  # attention's
             zeroed = zeroed or bool(cell.dropout)
             cell.dropout = 0.0
     return zeroed

@@ -26,7 +26,7 @@ def reshape(call: Call) -> Value:
         return layer
     stated = call.type.shape or ()
     rows = {shape[0], _symbol(shape[0])} if shape else set()
-    if stated[:1] == shape[:1] and "BatchNorm" in type(call.cell).__name__:
+    if stated[:1] == shape[:1] and _is_normalisation(call.cell):
         rows.add(-1)  # it restores its operand's shape; where the batch is open, MindSpore writes -1 for it
     if len(dims) == 2 and len(shape) > 2 and dims[0] in rows:
         return call.op("Flatten", x, axis=1)
@@ -46,6 +46,12 @@ def reshape(call: Call) -> Value:
             "Reshape", x, call.shape_value([c if c != 0 else dims[i] for i, c in enumerate(codes)])
         )
     return call.op("Reshape", x, call.constant([int(c) for c in codes if not isinstance(c, Size)]))
+
+
+def _is_normalisation(cell: Any) -> bool:
+    from mindspore import nn
+
+    return isinstance(cell, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm))
 
 
 def _dense_over_last_axis(call: Call, y: Value) -> Value | None:
