@@ -154,7 +154,62 @@ def ctc_blank(blank: int) -> Callable[..., Any]:
     return loss
 
 
+class Focal(tnn.Module):
+    """A loss of one's own, with a setting."""
+
+    def __init__(self, gamma: float) -> None:
+        super().__init__()
+        self.gamma = gamma
+
+    def forward(self, o, y):
+        error = F.binary_cross_entropy_with_logits(o, y, reduction="none")
+        return ((1 - torch.exp(-error)) ** self.gamma * error).mean()
+
+
+class FocalPort(nn.Cell):
+    """The same."""
+
+    def __init__(self, gamma: float) -> None:
+        super().__init__()
+        self.gamma = gamma
+
+    def construct(self, o, y):
+        error = ops.binary_cross_entropy_with_logits(o, y, reduction="none")
+        return ((1 - ops.exp(-error)) ** self.gamma * error).mean()
+
+
+def counts(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return random.integers(0, 5, shape).astype(np.float32)
+
+
 RECIPES: dict[str, Pair] = {
+    "a loss of one's own": Pair(
+        mine(tsgd, Focal(2.0), labels=signs),
+        ours(msgd, FocalPort(2.0)),
+        (Wrong(ours(msgd, FocalPort(1.5)), "2.0 in place of 1.5", "** self.gamma * error"),),
+    ),
+    "a factor": Pair(
+        mine(tsgd, lambda o, y: 0.5 * F.mse_loss(o, y)),
+        ours(msgd, lambda o, y: 0.5 * ops.mse_loss(o, y)),
+        (
+            Wrong(
+                ours(msgd, lambda o, y: ops.mse_loss(o, y)),
+                "`0.5 * ops.mse_loss(o, y)` in place of",
+                "ops.mse_loss(o, y)",
+            ),
+        ),
+    ),
+    "a layer whose settings nobody reads": Pair(
+        mine(tsgd, tnn.PoissonNLLLoss(), labels=counts),
+        ours(msgd, nn.PoissonNLLLoss()),
+        (
+            Wrong(
+                lambda net: (nn.PoissonNLLLoss(log_input=False), msgd(net.trainable_params())),
+                "log_input=True in `nn.PoissonNLLLoss`",
+                "log_input=False",
+            ),
+        ),
+    ),
     "dampening": Pair(
         mine(lambda p: optim.SGD(p, 0.1, momentum=0.9)),
         ours(lambda p: nn.SGD(p, 0.1, momentum=0.9)),

@@ -75,9 +75,12 @@ def _said(found: Found, hosts: tuple[Host, Host]) -> str:
     if found.kind == "extra" and found.record is not None:
         return without(found.record, found.passed)
     text = found.text
-    if not text and found.other is not None:
+    if not text and found.other is not None and found.other.kind != "operator":
         text = translated(found.other, found.arrays, hosts)
+    if not text and found.other is not None and found.kind == "missing":
+        text = f"what the source's `{found.other.site.whole}` computes"
     if not text or found.record is None:
         return text
-    where = "before" if found.kind == "missing" else "in place of"
-    return f"{text} {where} `{found.record.site.expression}`"
+    if found.kind == "missing":
+        return f"{text} before `{found.record.site.expression}`"
+    return f"{text} in place of `{found.record.site.whole}`"
