@@ -317,7 +317,7 @@ class RecipeComparison:
 
 _NO_FLOAT64 = (
     "these steps have no float64 reference, because only torch runs whole nets in float64: the target is "
-    "compared with the source itself, and rounding is measured on a source with weights {_UNITS} units in "
+    f"compared with the source itself, and rounding is measured on a source with weights {_UNITS} units in "
     "the last place off"
 )
 

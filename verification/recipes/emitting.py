@@ -48,7 +48,7 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction, to: s
             raise ModelError(
                 "E704",
                 "expected a recipe with the number of its `steps`, because the learning rate still changes "
-                "after {RATES}",
+                f"after {RATES}",
                 place=reference,
                 hint='return `"steps": …` from it too',
             )
