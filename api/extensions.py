@@ -211,7 +211,7 @@ def add_operator(
         traits=traits,
     )
     _claim("regraft's graph", [name], COMPOSITES)
-    COMPOSITES[name] = table.rows[name]
+    COMPOSITES[name] = table[name]
     return f"{DOMAIN}.{name}"
 
 

@@ -154,13 +154,13 @@ TARGETS = {
 
 
 def _operators_of(target: Target) -> Mapping[str, Declaration]:
-    return target.load("operators").TABLE.rows
+    return target.load("operators").TABLE
 
 
 def _operators_of_source() -> Mapping[str, Declaration]:
     from .source.operators import TABLE
 
-    return TABLE.rows
+    return TABLE
 
 
 declare_domain("regraft.source", _operators_of_source)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .errors import InvalidGraphError
 from .outside.names import near_names
 from .signatures import DOMAIN, AttributeSpec, Formal, Signature
+from .table import Table
 from .traits import NO_TRAITS, Traits
 from .types import TensorType
 
@@ -29,15 +30,15 @@ class Declaration:
     traits: Traits
 
 
-class DeclarationTable:
+class DeclarationTable(Table[Declaration]):
     """The operators that only one target has, in a domain of its own such as ``regraft.mindspore``.
 
     They are typed, validated, printed and parsed as all others; no other backend meets them.
     """
 
     def __init__(self, domain: str) -> None:
+        super().__init__()
         self.domain = domain
-        self.rows: dict[str, Declaration] = {}
 
     def add(
         self,
@@ -51,10 +52,8 @@ class DeclarationTable:
         traits: Traits = NO_TRAITS,
     ) -> None:
         """Declare an operator; see `CompositeTable.add`."""
-        if name in self.rows:
-            raise ValueError(f"operator `{self.domain}.{name}` declared twice")
         signature = make_signature(name, self.domain, inputs, outputs, attributes)
-        self.rows[name] = Declaration(signature, infer, summary, traits)
+        self.claim(name, Declaration(signature, infer, summary, traits))
 
 
 _DOMAINS: dict[str, Callable[[], Mapping[str, Declaration]]] = {}

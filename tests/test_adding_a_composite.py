@@ -45,7 +45,7 @@ def composite(monkeypatch):
         summary="X; in training whole channels are one number with probability ratio",
         traits=Traits(random=True, trains_differently=True, dropout=KIND),
     )
-    monkeypatch.setitem(COMPOSITES, "ChannelAlphaDropout", table.rows["ChannelAlphaDropout"])
+    monkeypatch.setitem(COMPOSITES, "ChannelAlphaDropout", table["ChannelAlphaDropout"])
 
 
 def read(text=TEXT):

@@ -17,7 +17,7 @@ from ...ir import (
     TensorData,
     Value,
 )
-from ..emitter_table import Rows
+from ...ir.table import Table
 from ..view import OperatorView
 
 VERSION = 10901
@@ -261,29 +261,13 @@ Emitter = Callable[[View], "Reference | list[Reference]"]
 """A function that writes one IR operator as MXNet nodes and returns its outputs."""
 
 
-class EmitterTable(Rows[Emitter]):
+class EmitterTable(Table[Emitter]):
     """IR operator -> its emitter; one per family file."""
-
-    def op(self, *names: str) -> Callable[[Emitter], Emitter]:
-        """Register the decorated function for some operators."""
-        return self.register(*names)
 
     def direct(self, rows: dict[str, str]) -> None:
         """Register operators that only change their name."""
         for name, target in rows.items():
             self.claim(name, lambda e, target=target: e.node(target, e.inputs()))
-
-    @staticmethod
-    def merge(*tables: EmitterTable) -> EmitterTable:
-        """Return one table of several.
-
-        Raises:
-            ValueError: when two claim one name.
-        """
-        merged = EmitterTable()
-        for table in tables:
-            merged.claim_all(table)
-        return merged
 
 
 def text(value: object) -> str:

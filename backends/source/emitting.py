@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ...ir import Constant, Graph, Initializer, Operator, Parameter, TensorType, Value
-from ..emitter_table import Rows
+from ...ir.table import Table
 from ..view import OperatorView
 from .expressions import (
     ATOM,
@@ -236,31 +236,23 @@ CallEmitter = Callable[[View], Expression]
 
 @dataclass
 class EmitterTable:
-    """The emitters of one family file; a name claimed twice raises on import."""
+    """The emitters of one family file."""
 
-    layers: Rows[LayerEmitter] = field(default_factory=Rows)
-    calls: Rows[CallEmitter] = field(default_factory=Rows)
+    layers: Table[LayerEmitter] = field(default_factory=Table[LayerEmitter])
+    calls: Table[CallEmitter] = field(default_factory=Table[CallEmitter])
 
     def layer(self, *names: str) -> Callable[[LayerEmitter], LayerEmitter]:
         """Register how an operator is written as a layer."""
-        return self.layers.register(*names)
+        return self.layers.op(*names)
 
     def call(self, *names: str) -> Callable[[CallEmitter], CallEmitter]:
         """Register how an operator is written inside the method."""
-        return self.calls.register(*names)
+        return self.calls.op(*names)
 
     @staticmethod
     def merge(*tables: EmitterTable) -> EmitterTable:
-        """Return one table of several.
-
-        Raises:
-            ValueError: when two tables claim one operator.
-        """
-        merged = EmitterTable()
-        for table in tables:
-            merged.layers.claim_all(table.layers)
-            merged.calls.claim_all(table.calls)
-        return merged
+        """Return one table of several."""
+        return EmitterTable(Table(*(t.layers for t in tables)), Table(*(t.calls for t in tables)))
 
 
 def first_element(array: np.ndarray) -> float:

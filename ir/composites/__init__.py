@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..declarations import declare_domain, find_declaration
 from ..signatures import DOMAIN
+from ..table import Table
 from .activation import TABLE as ACTIVATION
 from .attention import TABLE as ATTENTION
 from .base import Composite, CompositeTable
@@ -31,7 +32,7 @@ from .special import TABLE as SPECIAL
 from .stub import TABLE as STUB
 from .triangular import TABLE as TRIANGULAR
 
-COMPOSITES: dict[str, Composite] = CompositeTable.merge(
+COMPOSITES: Table[Composite] = Table(
     ACTIVATION,
     ATTENTION,
     BESSEL,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..declarations import Declaration, InferTypes, make_signature
 from ..signatures import DOMAIN, AttributeSpec
+from ..table import Table
 from ..traits import NO_TRAITS, Traits
 
 if TYPE_CHECKING:
@@ -25,11 +26,8 @@ class Composite(Declaration):
     expand: Expand
 
 
-class CompositeTable:
-    """The composites of one family file; a name claimed twice raises on import."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Composite] = {}
+class CompositeTable(Table[Composite]):
+    """The composites of one family file."""
 
     def add(
         self,
@@ -55,27 +53,5 @@ class CompositeTable:
             summary: one line of what it computes.
             traits: what it is; what its attributes tell is derived.
         """
-        if name in self.rows:
-            raise ValueError(f"composite `{name}` claimed twice")
-        self.rows[name] = Composite(
-            make_signature(name, DOMAIN, inputs, outputs, attributes),
-            infer,
-            summary,
-            traits,
-            expand,
-        )
-
-    @staticmethod
-    def merge(*tables: CompositeTable) -> dict[str, Composite]:
-        """One table of several, by name.
-
-        Raises:
-            ValueError: when two tables claim one name.
-        """
-        merged: dict[str, Composite] = {}
-        for table in tables:
-            for name, row in table.rows.items():
-                if name in merged:
-                    raise ValueError(f"composite `{name}` claimed twice")
-                merged[name] = row
-        return merged
+        signature = make_signature(name, DOMAIN, inputs, outputs, attributes)
+        self.claim(name, Composite(signature, infer, summary, traits, expand))

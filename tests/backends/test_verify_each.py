@@ -59,8 +59,8 @@ def test_it_is_asked_for_and_holds_as_long_as_the_call(monkeypatch, tmp_path, un
 
 
 def test_the_operators_of_mindspore_are_declared_and_typed():
-    assert {"PRelu", "Sigmoid", "Tanh"} <= set(TABLE.rows)
-    assert {"If", "While", "Entry", "Argument", "SizeTensor"} == set(SOURCE.rows)
+    assert {"PRelu", "Sigmoid", "Tanh"} <= set(TABLE)
+    assert {"If", "While", "Entry", "Argument", "SizeTensor"} == set(SOURCE)
     b = Builder(Graph())
     x = b.graph.add_input("x", TensorType("float32", ("N", 4)))
     s = b.graph.add_input("s", TensorType("float32", (4,)))

@@ -31,7 +31,7 @@ def running() -> Iterator[set[str]]:
     with (
         rows_that_run(TABLE, "renamed", "functions") as lowered,
         rows_that_run(expansions, "EXPANSIONS") as expanded,
-        rows_that_run(expansions.complex_numbers.table, "rows") as in_parts,
+        rows_that_run(expansions.complex_numbers, "table") as in_parts,
     ):
         found: set[str] = set()
         yield found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..symbol import Emitter, EmitterTable
+from ....ir.table import Table
+from ..symbol import Emitter
 from . import (
     activation,
     boxes,
@@ -22,7 +23,7 @@ from . import (
     shape,
 )
 
-TABLE: dict[str, Emitter] = EmitterTable.merge(
+TABLE: Table[Emitter] = Table(
     activation.TABLE,
     boxes.TABLE,
     conv.TABLE,

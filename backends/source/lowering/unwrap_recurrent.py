@@ -55,7 +55,7 @@ class UnwrapRecurrent(Pass):
         changes: list[Change] = []
         for key, nodes in inside.items():
             call = tree.call(key)
-            layers = [n for n in nodes if n.domain == DOMAIN and n.op_type in RECURRENT_TABLE.rows]
+            layers = [n for n in nodes if n.domain == DOMAIN and n.op_type in RECURRENT_TABLE]
             if call.parent is None or len(layers) != 1 or tree.module(call.module).children:
                 continue
             for node in nodes:

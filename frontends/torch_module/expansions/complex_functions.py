@@ -155,24 +155,24 @@ _FUNCTIONS: dict[str, Callable[[Complex], Any]] = {
     "nonzero": lambda x: torch.ops.aten.nonzero.default(~is_null(x)),
 }
 for _name, _function in _FUNCTIONS.items():
-    table.of(f"aten.{_name}.default")(_function)
+    table.op(f"aten.{_name}.default")(_function)
 
 
-@table.of("aten.eq.Tensor", "aten.eq.Scalar")
+@table.op("aten.eq.Tensor", "aten.eq.Scalar")
 def eq(x: Argument, y: Argument) -> Tensor:
     """Whether both parts are equal."""
     x, y = parts(x), parts(y)
     return (x.real == y.real) & (x.imag == y.imag)
 
 
-@table.of("aten.ne.Tensor", "aten.ne.Scalar")
+@table.op("aten.ne.Tensor", "aten.ne.Scalar")
 def ne(x: Argument, y: Argument) -> Tensor:
     """Whether a part differs."""
     x, y = parts(x), parts(y)
     return (x.real != y.real) | (x.imag != y.imag)
 
 
-@table.of("aten.pow.Tensor_Scalar")
+@table.op("aten.pow.Tensor_Scalar")
 def pow_scalar(x: Complex, power: complex) -> Complex:
     """A power by products where it is a small whole number, else by length and angle."""
     if isinstance(power, complex) and power.imag:
@@ -192,7 +192,7 @@ def pow_scalar(x: Complex, power: complex) -> Complex:
     return Complex(length * torch.cos(turn), length * torch.sin(turn))
 
 
-@table.of("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
+@table.op("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def pow_tensor(x: Argument, power: Argument) -> Complex:
     """The exponential of a logarithm times the power; 0 to a power above 0 is 0, to the power 0 one."""
     power = parts(power)
@@ -215,7 +215,7 @@ def pow_tensor(x: Argument, power: Argument) -> Complex:
 # -- products and sums -------------------------------------------------------------------------------
 
 
-@table.of("aten.prod.default", "aten.prod.dim_int")
+@table.op("aten.prod.default", "aten.prod.dim_int")
 def prod(x: Complex, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Complex:
     """A product along an axis, or of all."""
     del dtype
@@ -226,7 +226,7 @@ def prod(x: Complex, dim: int | None = None, keepdim: bool = False, *, dtype: An
     return Complex(found.real.unsqueeze(dim), found.imag.unsqueeze(dim)) if keepdim else found
 
 
-@table.of("aten.cumprod.default")
+@table.op("aten.cumprod.default")
 def cumprod(x: Complex, dim: int, *, dtype: Any = None) -> Complex:
     """Products of all up to each along an axis."""
     del dtype
@@ -235,14 +235,14 @@ def cumprod(x: Complex, dim: int, *, dtype: Any = None) -> Complex:
     return Complex(torch.stack([f.real for f in found], dim), torch.stack([f.imag for f in found], dim))
 
 
-@table.of("aten.linalg_vector_norm.default")
+@table.op("aten.linalg_vector_norm.default")
 def vector_norm(x: Complex, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
     """The norm of the lengths."""
     typed = {} if dtype is None else {"dtype": dtype.to_real()}
     return torch.ops.aten.linalg_vector_norm.default(_abs(x), *args, **kwargs, **typed)
 
 
-@table.of("aten.var.correction")
+@table.op("aten.var.correction")
 def variance(x: Complex, *args: Any, **kwargs: Any) -> Tensor:
     """The variances of both parts together."""
     return sum(torch.ops.aten.var.correction(part, *args, **kwargs) for part in (x.real, x.imag))  # type: ignore
@@ -254,7 +254,7 @@ def _as_real(x: Complex) -> Tensor:
     return torch.cat([above, below], -2)
 
 
-@table.of("aten.linalg_inv.default", "aten.inverse.default")
+@table.op("aten.linalg_inv.default", "aten.inverse.default")
 def inverse(x: Complex) -> Complex:
     """An inverse matrix, by that of a real one."""
     size = x.real.shape[-1]
@@ -262,7 +262,7 @@ def inverse(x: Complex) -> Complex:
     return Complex(found[..., :size, :size], found[..., size:, :size])
 
 
-@table.of("aten.linalg_solve.default")
+@table.op("aten.linalg_solve.default")
 def solve(x: Argument, y: Argument, *, left: bool = True) -> Complex:
     """The solution of linear equations, by that of real ones."""
     x, y = parts(x), parts(y)
@@ -274,14 +274,14 @@ def solve(x: Argument, y: Argument, *, left: bool = True) -> Complex:
     return Complex(found[..., :size, :], found[..., size:, :])
 
 
-@table.of("aten.masked_fill.Scalar")
+@table.op("aten.masked_fill.Scalar")
 def masked_fill(x: Argument, mask: Tensor, value: Argument) -> Complex:
     """A number in place of those that a mask names."""
     x, value = parts(x), parts(value)
     return Complex(x.real.masked_fill(mask, value.real), x.imag.masked_fill(mask, value.imag))
 
 
-@table.of("aten.full.default", "aten.full_like.default")
+@table.op("aten.full.default", "aten.full_like.default")
 def full(like: Any, value: Argument, *, dtype: torch.dtype | None = None, **options: Any) -> Complex:
     """A tensor of one number."""
     del options
@@ -291,14 +291,14 @@ def full(like: Any, value: Argument, *, dtype: torch.dtype | None = None, **opti
     return Complex(*(torch.full(list(shape), v, dtype=real) for v in (number.real, number.imag)))
 
 
-@table.of("aten.addbmm.default")
+@table.op("aten.addbmm.default")
 def addbmm(x: Argument, y: Argument, z: Argument, *, beta: complex = 1, alpha: complex = 1) -> Complex:
     """A tensor, by a factor, and the sum of a batch of products, by another."""
     product = multilinear(lambda y, z: torch.matmul(y, z).sum(0), (y, z), {})
     return scaled(x, beta) + scaled(product, alpha)
 
 
-@table.of("aten.lerp.Scalar", "aten.lerp.Tensor")
+@table.op("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp(x: Argument, y: Argument, weight: Argument) -> Complex:
     """A number between two."""
     return parts(x) + (parts(y) - x) * weight
@@ -324,4 +324,4 @@ for _name in (
     *(f"{kind}.default" for kind in ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d")),
     *(f"{kind}.input" for kind in ("conv_transpose2d", "conv_transpose3d")),
 ):
-    table.of(f"aten.{_name}")(_with_bias(operator.attrgetter(_name)(torch.ops.aten)))
+    table.op(f"aten.{_name}")(_with_bias(operator.attrgetter(_name)(torch.ops.aten)))

@@ -52,10 +52,10 @@ PRODUCTS = frozenset(
 
 def expansion(target: Any) -> Callable[..., Any] | None:
     """An operator as a function whose arguments and results are `Complex` where torch's are complex."""
-    name = str(target) if str(target) in table.rows else functional_name(target) or str(target)
+    name = str(target) if str(target) in table else functional_name(target) or str(target)
     namespace, base, overload = [*name.split("."), "", ""][:3]
-    if name in table.rows:
-        return table.rows[name]
+    if name in table:
+        return table[name]
     if namespace != "aten":
         return None
     function = getattr(getattr(torch.ops.aten, base), overload)
@@ -113,7 +113,7 @@ def multilinear(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return Complex(real, torch.zeros_like(real) if imag is None else imag)
 
 
-@table.of("aten.constant_pad_nd.default")
+@table.op("aten.constant_pad_nd.default")
 def pad_with(x: Complex, places: Sequence[int], value: complex = 0) -> Complex:
     """A tensor with a number around it."""
     number = complex(value)
@@ -121,7 +121,7 @@ def pad_with(x: Complex, places: Sequence[int], value: complex = 0) -> Complex:
     return Complex(*(torch.ops.aten.pad.default(t, places, "constant", n) for t, n in pairs))
 
 
-@table.of("aten.pad.default")
+@table.op("aten.pad.default")
 def pad(x: Complex, places: Sequence[int], mode: str = "constant", value: complex | None = None) -> Complex:
     """A tensor with a number, or with its own elements, around it."""
     if mode == "constant":
@@ -129,7 +129,7 @@ def pad(x: Complex, places: Sequence[int], mode: str = "constant", value: comple
     return Complex(*(torch.ops.aten.pad.default(t, places, mode) for t in (x.real, x.imag)))
 
 
-@table.of("aten.copy.default")
+@table.op("aten.copy.default")
 def copy(x: Complex, source: Argument, non_blocking: bool = False) -> Complex:
     """What is written over all of a tensor, spread to its shape."""
     del non_blocking
@@ -147,7 +147,7 @@ def _filled(target: Any, size: Sequence[Any], *, dtype: torch.dtype, **options: 
 
 for _name in ("zeros.default", "ones.default", "empty.memory_format"):
     _target: Any = operator.attrgetter(_name)(torch.ops.aten)
-    table.of(f"aten.{_name}")(partial(_filled, _target))
+    table.op(f"aten.{_name}")(partial(_filled, _target))
 
 
 def scaled(x: Argument, factor: Argument) -> Complex:
@@ -160,35 +160,35 @@ for _name, _run in {
     "sub": lambda x, y, alpha=1: parts(x) - scaled(y, alpha),
     "mul": lambda x, y: parts(x) * y,
 }.items():
-    table.of(f"aten.{_name}.Tensor", f"aten.{_name}.Scalar")(_run)
-table.of("aten.div.Tensor")(lambda x, y: parts(x) / y)
+    table.op(f"aten.{_name}.Tensor", f"aten.{_name}.Scalar")(_run)
+table.op("aten.div.Tensor")(lambda x, y: parts(x) / y)
 
 
-@table.of("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
+@table.op("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
 def view_as_complex(x: Tensor) -> Complex:
     """The last axis holds both parts."""
     return Complex(x[..., 0], x[..., 1])
 
 
-@table.of("aten.view_as_real.default", "aten.view_as_real_copy.default")
+@table.op("aten.view_as_real.default", "aten.view_as_real_copy.default")
 def view_as_real(x: Complex) -> Tensor:
     """Both parts on a last axis."""
     return torch.stack([x.real, x.imag], -1)
 
 
-@table.of("aten.complex.default")
+@table.op("aten.complex.default")
 def complex_(real: Tensor, imag: Tensor) -> Complex:
     """A complex tensor of its parts."""
     return Complex(*torch.broadcast_tensors(real, imag))
 
 
-@table.of("aten.polar.default")
+@table.op("aten.polar.default")
 def polar(length: Tensor, angle: Tensor) -> Complex:
     """A complex tensor of lengths and angles."""
     return Complex(length * torch.cos(angle), length * torch.sin(angle))
 
 
-@table.of("aten._to_copy.default")
+@table.op("aten._to_copy.default")
 def to_copy(x: Argument, *, dtype: torch.dtype | None = None, **options: Any) -> Argument:
     """A change of the element type, of both parts; a truth value is whether one of them is not 0."""
     del options

@@ -115,11 +115,11 @@ for _name, _kind, _inverse in (
     ("hfft", "real", False),
 ):
     _function = partial(_transform, kind=_kind, inverse=_inverse)
-    table.of(f"aten.fft_{_name}n.default")(_function)
-    table.of(f"aten.fft_{_name}2.default")(
+    table.op(f"aten.fft_{_name}n.default")(_function)
+    table.op(f"aten.fft_{_name}2.default")(
         lambda x, s=None, dim=(-2, -1), norm=None, *, _own=_function: _own(x, s, dim, norm)
     )
-    table.of(f"aten.fft_{_name}.default")(
+    table.op(f"aten.fft_{_name}.default")(
         lambda x, n=None, dim=-1, norm=None, *, _own=_function: _own(x, n and [n], [dim], norm)
     )
 
@@ -127,27 +127,27 @@ _NORMS = ("backward", "ortho", "forward")
 """What torch's kernels multiply a forward transform by: 1, one over the root of the length, or over it."""
 
 
-@table.of("aten._fft_r2c.default")
+@table.op("aten._fft_r2c.default")
 def real_to_complex(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Complex:
     """Torch's own kernel, which its other transforms decompose into."""
     return _transform(x, None, dim, _NORMS[normalization], kind="half" if onesided else "", inverse=False)
 
 
-@table.of("aten._fft_c2c.default")
+@table.op("aten._fft_c2c.default")
 def complex_to_complex(x: Complex, dim: Sequence[int], normalization: int, forward: bool) -> Complex:
     """Torch's own kernel."""
     norm = _NORMS[normalization if forward else 2 - normalization]
     return _transform(x, None, dim, norm, kind="", inverse=not forward)
 
 
-@table.of("aten._fft_c2r.default")
+@table.op("aten._fft_c2r.default")
 def complex_to_real(x: Complex, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
     """Torch's own kernel."""
     s = [*[-1] * (len(dim) - 1), last_dim_size]
     return _transform(x, s, dim, _NORMS[2 - normalization], kind="real", inverse=True)
 
 
-@table.of("aten.stft.default")
+@table.op("aten.stft.default")
 def stft(
     x: Tensor | Complex,
     n_fft: int,

@@ -29,7 +29,7 @@ def _neutral(x: Tensor, reduce: str) -> float:
     return limits.min if reduce == "amax" else limits.max
 
 
-@table.of("aten.scatter_reduce.two")
+@table.op("aten.scatter_reduce.two")
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -66,20 +66,20 @@ def _extreme_scatter(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: st
     return combine(x, found).movedim(-1, dim)
 
 
-@table.of("aten.scatter.reduce")
+@table.op("aten.scatter.reduce")
 def scatter_with_reduction(x: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
     """The older form."""
     return scatter_reduce(x, dim, index, src, "sum" if reduce == "add" else "prod")
 
 
-@table.of("aten.scatter.value_reduce")
+@table.op("aten.scatter.value_reduce")
 def scatter_value_with_reduction(x: Tensor, dim: int, index: Tensor, value: float, *, reduce: str) -> Tensor:
     """The older form, of a number."""
     src = torch.full_like(index, 0).to(x.dtype) + value
     return scatter_reduce(x, dim, index, src.to(x.dtype), "sum" if reduce == "add" else "prod")
 
 
-@table.of("aten.index_reduce.default")
+@table.op("aten.index_reduce.default")
 def index_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -93,7 +93,7 @@ def index_reduce(
     return scatter_reduce(x, dim, at, source, reduce, include_self=include_self)
 
 
-@table.of("aten.put.default")
+@table.op("aten.put.default")
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A write into the flattened tensor."""
     flat, at = x.reshape(-1), index.reshape(-1)
@@ -103,7 +103,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     return found.reshape(x.shape)
 
 
-@table.of("aten.masked_scatter.default")
+@table.op("aten.masked_scatter.default")
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The source's elements in order, where the mask is true."""
     x, mask = torch.broadcast_tensors(x, mask)
@@ -112,14 +112,14 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return torch.where(mask, chosen, x)
 
 
-@table.of("aten._unsafe_masked_index.default")
+@table.op("aten._unsafe_masked_index.default")
 def unsafe_masked_index(x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: float) -> Tensor:
     """A read that gives a number where the mask is false; torch's own negates the mask first."""
     limited = [None if i is None else torch.clamp(i, 0, x.shape[a] - 1) for a, i in enumerate(indices)]
     return torch.where(mask, torch.ops.aten.index.Tensor(x, limited), fill).to(x.dtype)
 
 
-@table.of("aten._unsafe_masked_index_put_accumulate.default")
+@table.op("aten._unsafe_masked_index_put_accumulate.default")
 def unsafe_masked_index_put(
     x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor
 ) -> Tensor:
@@ -145,7 +145,7 @@ def _strided(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int 
     return at
 
 
-@table.of("aten.as_strided_scatter.default")
+@table.op("aten.as_strided_scatter.default")
 def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
@@ -154,7 +154,7 @@ def as_strided_scatter(
     return torch.scatter(x.reshape(-1), 0, at.reshape(-1), src.reshape(-1)).reshape(x.shape)
 
 
-@table.of("aten.diagonal_scatter.default")
+@table.op("aten.diagonal_scatter.default")
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A write into a diagonal; torch's own goes by strides, and ends in a primitive without a lowering."""
     moved = x.movedim((dim1, dim2), (-2, -1))
@@ -169,7 +169,7 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
     return torch.where(on, spread, moved).movedim((-2, -1), (dim1, dim2))
 
 
-@table.of("aten.nonzero_static.default")
+@table.op("aten.nonzero_static.default")
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first places that are not zero, as many as asked for."""
     flat = (x != 0).reshape(-1)
@@ -191,13 +191,13 @@ def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     return torch.where((at == total).unsqueeze(-1), fill_value, torch.stack(columns[::-1], -1))
 
 
-@table.of("aten.repeat_interleave.self_Tensor", "aten.repeat_interleave.Tensor")
+@table.op("aten.repeat_interleave.self_Tensor", "aten.repeat_interleave.Tensor")
 def repeat_interleave(*_arguments: object, **_keywords: object) -> Tensor:
     """Refused: as many rows as the data say."""
     raise Inexpressible("the size of its result depends on data")
 
 
-@table.of("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default")
+@table.op("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default")
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -231,7 +231,7 @@ def embedding_bag(
     return found, bag, sizes, sizes
 
 
-@table.of("aten.unique_consecutive.default")
+@table.op("aten.unique_consecutive.default")
 def unique_consecutive(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -247,7 +247,7 @@ def unique_consecutive(
     return flat[places], run.reshape(x.shape), ends - places
 
 
-@table.of("aten._weight_norm.default")
+@table.op("aten._weight_norm.default")
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     """Every slice along an axis, or with -1 all of it, brought to the norms given.
 

@@ -15,7 +15,7 @@ from .table import Expansions
 table = Expansions()
 
 
-@table.of("aten.multi_margin_loss.default")
+@table.op("aten.multi_margin_loss.default")
 def multi_margin_loss(
     x: Tensor,
     target: Tensor,
@@ -37,7 +37,7 @@ def multi_margin_loss(
     return [lambda f: f, torch.mean, torch.sum][reduction](found)
 
 
-@table.of("aten.multilabel_margin_loss_forward.default")
+@table.op("aten.multilabel_margin_loss_forward.default")
 def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
     """Margins of every class that is no target to every one that is, up to the first target below 0.
 
@@ -79,7 +79,7 @@ def _linear_cross_entropy(
     )
 
 
-@table.of("torch_nn._linear_cross_entropy_batch_chunked.default")
+@table.op("torch_nn._linear_cross_entropy_batch_chunked.default")
 def linear_cross_entropy(
     x: Tensor,
     linear_weight: Tensor,
@@ -98,7 +98,7 @@ def linear_cross_entropy(
     return found, found, found, found
 
 
-@table.of("torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default")
+@table.op("torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default")
 def linear_cross_entropy_no_reduction(
     x: Tensor,
     linear_weight: Tensor,

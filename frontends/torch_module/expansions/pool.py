@@ -69,7 +69,7 @@ def _fractional(
     return _largest(x, _windows(tables, sizes), output)
 
 
-@table.of("aten.fractional_max_pool2d.default")
+@table.op("aten.fractional_max_pool2d.default")
 def fractional_max_pool2d(
     x: Tensor, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -77,7 +77,7 @@ def fractional_max_pool2d(
     return _fractional(x, kernel_size, output_size, random_samples)
 
 
-@table.of("aten.fractional_max_pool3d.default")
+@table.op("aten.fractional_max_pool3d.default")
 def fractional_max_pool3d(
     x: Tensor, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: Tensor
 ) -> tuple[Tensor, Tensor]:

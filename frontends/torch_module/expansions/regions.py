@@ -34,7 +34,7 @@ def _inside(bins: tuple[Tensor, Tensor], size: int) -> Tensor:
     return (at >= bins[0].unsqueeze(2)) & (at < bins[1].unsqueeze(2))
 
 
-@table.of("torchvision.roi_pool.default")
+@table.op("torchvision.roi_pool.default")
 def roi_pool(
     x: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[Tensor, Tensor]:
@@ -59,7 +59,7 @@ def roi_pool(
     return found, torch.where(empty, -1, torch.stack(places, 2)).to(torch.int32)
 
 
-@table.of("torchvision.ps_roi_pool.default")
+@table.op("torchvision.ps_roi_pool.default")
 def position_sensitive_roi_pool(
     x: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ def _sorted(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return torch.sort(x, dim=dim, stable=True)
 
 
-@table.of("aten.mode.default")
+@table.op("aten.mode.default")
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The most frequent value, the smallest of several, and where it is last."""
     if x.dim() == 0:
@@ -66,7 +66,7 @@ def _quantile(x: Tensor, q: Tensor, dim: int | None, keepdim: bool, how: str, ig
     return found if q.dim() else found.squeeze(0)
 
 
-@table.of("aten.quantile.default")
+@table.op("aten.quantile.default")
 def quantile(
     x: Tensor, q: Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -74,7 +74,7 @@ def quantile(
     return _quantile(x, q, dim, keepdim, interpolation, False)
 
 
-@table.of("aten.nanquantile.default")
+@table.op("aten.nanquantile.default")
 def nanquantile(
     x: Tensor, q: Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -82,7 +82,7 @@ def nanquantile(
     return _quantile(x, q, dim, keepdim, interpolation, True)
 
 
-@table.of("aten.isin.Tensor_Tensor")
+@table.op("aten.isin.Tensor_Tensor")
 def isin(elements: Tensor, among: Tensor, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among others; torch's own sorts where those are many."""
     del assume_unique
@@ -90,7 +90,7 @@ def isin(elements: Tensor, among: Tensor, *, assume_unique: bool = False, invert
     return ~found if invert else found
 
 
-@table.of("aten.histc.default")
+@table.op("aten.histc.default")
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002 - torch's names
     """Counts in equal bins; the range is that of the data where none is given."""
     x = x.reshape(-1)
@@ -121,7 +121,7 @@ def _histogram(x: Tensor, edges: Tensor, weight: Tensor | None, density: bool) -
     return found / (found.sum() * (edges[1:] - edges[:-1])) if density else found
 
 
-@table.of("aten.histogram.bins_tensor")
+@table.op("aten.histogram.bins_tensor")
 def histogram(
     x: Tensor, bins: Tensor, *, weight: Tensor | None = None, density: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -129,7 +129,7 @@ def histogram(
     return _histogram(x, bins, weight, density), bins
 
 
-@table.of("aten.histogram.bin_ct")
+@table.op("aten.histogram.bin_ct")
 def histogram_of_equal_bins(
     x: Tensor,
     bins: int = 100,
@@ -155,7 +155,7 @@ def _equal_edges(x: Tensor, bins: int, ends: list[float] | None) -> Tensor:
     return torch.where(at < bins / 2, low + step * at, high - step * (bins - at))
 
 
-@table.of("aten.histogramdd.default", "aten.histogramdd.int_bins", "aten.histogramdd.TensorList_bins")
+@table.op("aten.histogramdd.default", "aten.histogramdd.int_bins", "aten.histogramdd.TensorList_bins")
 def histogramdd(
     x: Tensor,
     bins: Sequence[int | Tensor] | int,
@@ -185,7 +185,7 @@ def histogramdd(
     return found, edges
 
 
-@table.of("aten.segment_reduce.default")
+@table.op("aten.segment_reduce.default")
 def segment_reduce(
     data: Tensor,
     reduce: str,

@@ -42,7 +42,7 @@ class _Axis:
         return self.start + sum((n - 1) * step for _, n, step in self.reads)
 
 
-@table.of("aten.as_strided.default")
+@table.op("aten.as_strided.default")
 def as_strided(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
@@ -73,7 +73,7 @@ def as_strided(
     return y.expand(list(size)) if any(_differ(a, b) for a, b in zip(y.shape, size, strict=True)) else y
 
 
-@table.of("aten.fill_diagonal_.default")
+@table.op("aten.fill_diagonal_.default")
 def fill_diagonal(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """The tensor with a number wherever all indices are equal; torch's own writes in place."""
     if wrap and x.dim() == 2 and x.shape[0] > x.shape[1] + 1:

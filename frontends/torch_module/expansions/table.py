@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-Expansion = TypeVar("Expansion", bound=Callable[..., Any])
+from ....ir.table import Table
 
 
-class Expansions:
+class Expansions(Table[Callable[..., Any]]):
     """Operator name -> a function of the same arguments that computes it by operators that have lowerings."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Callable[..., Any]] = {}
-
-    def of(self, *names: str) -> Callable[[Expansion], Expansion]:
-        """Register the decorated function as the expansion of `names`."""
-
-        def register(function: Expansion) -> Expansion:
-            for name in names:
-                if name in self.rows:
-                    raise ValueError(f"two expansions claim `{name}`")
-                self.rows[name] = function
-            return function
-
-        return register
 
 
 class Inexpressible(Exception):  # noqa: N818 - a signal to the caller, never shown to a user

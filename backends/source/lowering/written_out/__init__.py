@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from .....ir.table import Table
 from . import fourier, normalisation, pooling, quantised, recurrent, sampling, selection, text
-from .table import Expansion, merge
+from .table import Expansion
 
-TABLE: dict[str, Expansion] = merge(
+TABLE: Table[Expansion] = Table(
     fourier.TABLE,
     normalisation.TABLE,
     pooling.TABLE,

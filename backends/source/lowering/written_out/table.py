@@ -8,6 +8,7 @@ import numpy as np
 
 from .....ir import Builder, Operator, Value
 from .....ir.composites.terms import Term
+from .....ir.table import Table
 
 Expansion = Callable[[Builder, Operator, Sequence[Value | None]], "list[Term] | None"]
 """(builder, operator, operands) -> the values of its outputs; None for a form that it does not cover.
@@ -16,40 +17,8 @@ A form that it does not cover adds nothing to the graph that is used.
 """
 
 
-class ExpansionTable:
-    """The expansions of one family file; a name claimed twice raises on import."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Expansion] = {}
-
-    def op(self, *names: str) -> Callable[[Expansion], Expansion]:
-        """Register how operators are written."""
-
-        def add(expansion: Expansion) -> Expansion:
-            for name in names:
-                _claim(self.rows, name, expansion)
-            return expansion
-
-        return add
-
-
-def _claim(rows: dict[str, Expansion], name: str, expansion: Expansion) -> None:
-    if name in rows:
-        raise ValueError(f"`{name}` is written out twice")
-    rows[name] = expansion
-
-
-def merge(*tables: ExpansionTable) -> dict[str, Expansion]:
-    """Return one table of several.
-
-    Raises:
-        ValueError: when two tables claim one operator.
-    """
-    merged: dict[str, Expansion] = {}
-    for table in tables:
-        for name, expansion in table.rows.items():
-            _claim(merged, name, expansion)
-    return merged
+class ExpansionTable(Table[Expansion]):
+    """The expansions of one family file."""
 
 
 def given(b: Builder, operands: Sequence[Value | None], count: int) -> list[Term | None]:
