@@ -121,15 +121,6 @@ def slice_axes(
 _END = 2**63 - 1  # what ONNX clips to the end, whatever the size
 
 
-def resize_axis(call: Call, x: Value, axis: int, size: int, wanted: int) -> Value:
-    """Build an axis cut, or filled with zeros at its end."""
-    if wanted == size:
-        return x
-    if wanted < size:
-        return slice_axes(call, x, [axis], [0], [wanted])
-    return call.op("Pad", x, call.constant([0, wanted - size]), call.scalar_like(0, x), call.constant([axis]))
-
-
 def reverse(call: Call, x: Value, axes: Sequence[int]) -> Value:
     """Build a value read backwards along some axes."""
     count = len(axes)

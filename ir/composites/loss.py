@@ -18,7 +18,7 @@ from ..traits import Traits
 from ..types import TensorType
 from .base import CompositeTable
 from .matrices import joined, part, within, without
-from .terms import Term, terms_of, where
+from .terms import Term, terms_of, where, whole
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -221,11 +221,11 @@ def _read_losses(operator: Operator, alphas: Term, frames: Term, lengths: Term, 
 def _padded(x: Term, sizes: Sequence[int], fill: float, *, front: bool = False) -> Term:
     none = [0] * len(sizes)
     pads = [*sizes, *none] if front else [*none, *sizes]
-    return Term(x.b, x.b.op("Pad", x.value, x.b.constant(pads), x.b.scalar_like(fill, x.value)))
+    return x.op("Pad", whole(x, *pads), fill)
 
 
 def _sum_of_logarithms(x: Term) -> Term:
-    return Term(x.b, x.b.op("ReduceLogSumExp", x.value, x.b.constant([-1]), keepdims=0))
+    return x.op("ReduceLogSumExp", whole(x, -1), keepdims=0)
 
 
 TABLE.add(

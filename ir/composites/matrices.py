@@ -15,7 +15,7 @@ from ..dims import broadcast, differ
 from ..errors import BackendError
 from ..types import Array, TensorType
 from .base import Expand
-from .terms import Term, terms_of, where
+from .terms import Term, terms_of, where, whole
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -140,7 +140,7 @@ def identity(like: Term, rows: int, columns: int) -> Term:
 
 def part(x: Term, axis: int, start: int, end: int) -> Term:
     """What lies between two places along an axis."""
-    return Term(x.b, x.b.op("Slice", x.value, *(x.b.constant([n]) for n in (start, end, axis))))
+    return x.op("Slice", *(whole(x, n) for n in (start, end, axis)))
 
 
 def column(x: Term, at: int) -> Term:
@@ -167,24 +167,24 @@ def product(x: Term, y: Term) -> Term:
 
 def total(x: Term, axis: int, *, keep: bool = True) -> Term:
     """The sum along an axis."""
-    return Term(x.b, x.b.op("ReduceSum", x.value, x.b.constant([axis]), keepdims=int(keep)))
+    return x.op("ReduceSum", whole(x, axis), keepdims=int(keep))
 
 
 def joined(terms: Sequence[Term], axis: int) -> Term:
     """Terms one after the other along an axis."""
     if len(terms) == 1:
         return terms[0]
-    return Term(terms[0].b, terms[0].b.op("Concat", *(t.value for t in terms), axis=axis))
+    return terms[0].op("Concat", *terms[1:], axis=axis)
 
 
 def without(x: Term, axis: int) -> Term:
     """It without an axis of size 1."""
-    return Term(x.b, x.b.op("Squeeze", x.value, x.b.constant([axis])))
+    return x.op("Squeeze", whole(x, axis))
 
 
 def within(x: Term, axis: int) -> Term:
     """It with an axis of size 1."""
-    return Term(x.b, x.b.op("Unsqueeze", x.value, x.b.constant([axis])))
+    return x.op("Unsqueeze", whole(x, axis))
 
 
 def empty_of(a: Term) -> Term:
@@ -201,8 +201,7 @@ def symmetric(a: Term, *, upper: bool = False) -> Term:
 
 def spread_like(x: Term, shaped: Term) -> Term:
     """It spread to another's shape."""
-    b = x.b
-    return Term(b, b.op("Expand", x.value, b.op("Shape", shaped.value)))
+    return x.op("Expand", shaped.op("Shape"))
 
 
 def in_batch_of(x: Term, other: Term) -> Term:
@@ -223,7 +222,7 @@ def in_batch_of(x: Term, other: Term) -> Term:
 
 def gathered(x: Term, order: Term, axis: int) -> Term:
     """It with its rows (axis -2) or columns (axis -1) in another order, which is a column or a row."""
-    return Term(x.b, x.b.op("GatherElements", x.value, spread_like(order, x).value, axis=axis))
+    return x.op("GatherElements", spread_like(order, x), axis=axis)
 
 
 def pivot_of(a: Term, step: int, rows: int) -> Term:

@@ -12,7 +12,7 @@ from ..errors import BackendError
 from ..signatures import AttributeSpec
 from ..types import TensorType, numpy_dtype
 from .base import CompositeTable
-from .terms import Term, axis_of, exp, infer_elementwise, infer_floating, log, maximum, where
+from .terms import Term, axis_of, exp, infer_elementwise, infer_floating, log, maximum, where, whole
 
 if TYPE_CHECKING:
     from ..builder import Builder
@@ -57,13 +57,11 @@ def _scanned(b: Builder, operator: Operator, operands: Sequence[Value | None]) -
 
 def _moved(x: Term, axis: int, by: int, fill: float) -> Term:
     """It moved on along an axis; what comes in at the front is `fill`."""
-    b, rank = x.b, x.b.type_of(x.value).rank
+    rank = x.b.type_of(x.value).rank
     assert rank is not None
-    bounds = [b.constant([bound], "int64") for bound in (0, -by, axis)]
-    kept = b.op("Slice", x.value, *bounds)
     pads = [0] * (2 * rank)
     pads[axis] = by
-    return Term(b, b.op("Pad", kept, b.constant(pads, "int64"), b.scalar_like(fill, x.value)))
+    return x.op("Slice", *(whole(x, bound) for bound in (0, -by, axis))).op("Pad", whole(x, *pads), fill)
 
 
 def _steps(length: int) -> list[int]:

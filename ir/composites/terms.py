@@ -187,6 +187,20 @@ def series(coefficients: Sequence[float], x: Term) -> Term:
 # -- what composites are made of -------------------------------------------------------------------------
 
 
+def whole(like: Term, *numbers: int) -> Term:
+    """Return a vector of int64, as axes and sizes are."""
+    return Term(like.b, like.b.constant(list(numbers), "int64"))
+
+
+def fitted(x: Term, axis: int, size: int, length: int) -> Term:
+    """Return a term with an axis cut, or filled up with zeros at its end, to a length."""
+    if length < size:
+        return x.op("Slice", whole(x, 0), whole(x, length), whole(x, axis))
+    if length > size:
+        return x.op("Pad", whole(x, 0, length - size), None, whole(x, axis))
+    return x
+
+
 def terms_of(b: Builder, operands: Sequence[Value | None]) -> list[Term]:
     """The operands that are there."""
     return [Term(b, value) for value in operands if value is not None]

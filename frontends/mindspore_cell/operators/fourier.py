@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
-from ....ir.composites.terms import Term, cos, sin
+from ....ir.composites.terms import Term, cos, fitted, sin
 from ... import formulas
 from ...complex_numbers import Complex
 from ...lowering_table import LoweringTable
@@ -37,7 +37,7 @@ def _any(call: Call) -> Value:
 
 def _fitted(call: Call, x: Value, axis: int, length: int | None) -> Value:
     (size,) = call.static_shape(x, [axis])
-    return formulas.resize_axis(call, x, axis, size, size if length is None else length)
+    return fitted(Term(call.b, x), axis, size, size if length is None else length).value
 
 
 def _transform(

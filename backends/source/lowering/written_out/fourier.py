@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .....ir import Builder, Operator, Value
-from .....ir.composites.terms import Term
-from .table import ExpansionTable, constant, given, rank_of, size_of, whole
+from .....ir.composites.terms import Term, fitted, whole
+from .table import ExpansionTable, constant, given, rank_of, size_of
 
 TABLE = ExpansionTable()
 
@@ -18,15 +18,6 @@ Operands = Sequence[Value | None]
 def _number(b: Builder, part: Term | None) -> int | None:
     found = None if part is None else b.graph.constant_value(part.value)
     return None if found is None else int(found.reshape(-1)[0])
-
-
-def _resized(x: Term, axis: int, size: int, length: int) -> Term:
-    """Return a signal cut or filled up with zeros to a length."""
-    if length < size:
-        return x.op("Slice", whole(x, 0), whole(x, length), whole(x, axis))
-    if length > size:
-        return x.op("Pad", whole(x, 0, length - size), None, whole(x, axis))
-    return x
 
 
 def _parts(x: Term) -> list[Term]:
@@ -52,11 +43,11 @@ def _transform(x: Term, axis: int, length: int, *, inverse: bool, half: bool) ->
         return None
     x = x.cast("float64")
     if inverse and half:
-        parts = _parts(_resized(x, axis, size, length // 2 + 1))
+        parts = _parts(fitted(x, axis, size, length // 2 + 1))
         imag = parts[1] if len(parts) > 1 else parts[0] * 0
         found = parts[0].op("regraft.RealFourier", imag, axis=axis, inverse=1, n=length)
         return found.op("Unsqueeze", whole(x, -1)).cast(own)
-    parts = _parts(_resized(x, axis, size, length))
+    parts = _parts(fitted(x, axis, size, length))
     real = half and len(parts) == 1
     found = [
         Term(b, v)
@@ -65,7 +56,7 @@ def _transform(x: Term, axis: int, length: int, *, inverse: bool, half: bool) ->
         )
     ]
     joined = _joined(found).cast(own)
-    return joined if real or not half else _resized(joined, axis, length, length // 2 + 1)
+    return joined if real or not half else fitted(joined, axis, length, length // 2 + 1)
 
 
 @TABLE.op("DFT")

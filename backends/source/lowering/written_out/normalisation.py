@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .....ir import Builder, Operator, Value
-from .....ir.composites.terms import Term, sqrt, where
-from .table import ExpansionTable, given, rank_of, whole
+from .....ir.composites.terms import Term, sqrt, where, whole
+from .table import ExpansionTable, given, rank_of
 
 TABLE = ExpansionTable()
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .....ir import Builder, Operator, Value
-from .....ir.composites.terms import Term, sqrt
-from .table import ExpansionTable, constant, given, sizes_of, whole
+from .....ir.composites.terms import Term, sqrt, whole
+from .table import ExpansionTable, constant, given, sizes_of
 
 TABLE = ExpansionTable()
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from .....ir import Builder, Operator, Value
-from .....ir.composites.terms import Term, maximum
+from .....ir.composites.terms import Term, maximum, whole
 from .....ir.types import dtype_of_onnx
-from .table import ExpansionTable, constant, given, rank_of, size_of, sizes_of, whole
+from .table import ExpansionTable, constant, given, rank_of, size_of, sizes_of
 
 TABLE = ExpansionTable()
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .....ir import Builder, Operator, Value
-from .....ir.composites.terms import Term, where
-from .table import ExpansionTable, along, constant, given, sizes_of, whole
+from .....ir.composites.terms import Term, where, whole
+from .table import ExpansionTable, along, constant, given, sizes_of
 
 TABLE = ExpansionTable()
 

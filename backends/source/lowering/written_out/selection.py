@@ -8,9 +8,9 @@ import numpy as np
 
 from .....ir import Builder, Operator, Value
 from .....ir.composites import composite
-from .....ir.composites.terms import Term, where
+from .....ir.composites.terms import Term, where, whole
 from .....ir.types import dtype_of_onnx
-from .table import ExpansionTable, along, backwards, constant, given, rank_of, size_of, sizes_of, whole
+from .table import ExpansionTable, along, backwards, constant, given, rank_of, size_of, sizes_of
 
 TABLE = ExpansionTable()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .....ir import Builder, Operator, Value
-from .....ir.composites.terms import Term
+from .....ir.composites.terms import Term, whole
 from .....ir.table import Table
 
 Expansion = Callable[[Builder, Operator, Sequence[Value | None]], "list[Term] | None"]
@@ -43,11 +43,6 @@ def size_of(x: Term, axis: int) -> int | None:
     shape = x.b.type_of(x.value).shape
     size = None if shape is None else shape[axis]
     return size if isinstance(size, int) else None
-
-
-def whole(like: Term, *numbers: int) -> Term:
-    """Return a vector of int64, as axes and sizes are."""
-    return Term(like.b, like.b.constant(np.array(numbers, np.int64)))
 
 
 def constant(like: Term, array: np.ndarray, dtype: str | None = None) -> Term:

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from .....ir import Builder, Operator, Value
-from .....ir.composites.terms import Term
-from .table import ExpansionTable, constant, given, rank_of, size_of, whole
+from .....ir.composites.terms import Term, whole
+from .table import ExpansionTable, constant, given, rank_of, size_of
 
 TABLE = ExpansionTable()
 
