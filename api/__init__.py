@@ -265,7 +265,7 @@ def check(
     ignore: Sequence[str] = (),
     **options: Any,
 ) -> Findings:
-    """What is wrong with a model, without changing anything: causes, their lines, and what to write.
+    """Report the faults of a model without changing anything: causes, their lines, and fixes.
 
     A file that raises below the model is examined as it was until there. Without inputs only the static rules
     run, and `Findings.skipped` names the others. An operator without a lowering becomes a finding itself and

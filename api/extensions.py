@@ -1,4 +1,4 @@
-"""What users add of their own: passes from any file, lowerings of custom operators, and emitters.
+"""Adds users' own extensions: passes from any file, lowerings of custom operators, and emitters.
 
 Nothing here is reached unless it is asked for: a pass's file is run when it is named, an entry point is
 loaded when its pass is.

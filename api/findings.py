@@ -38,7 +38,7 @@ def codes() -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What `check` gives: iterate over it for the findings.
+    """The result of `check`: iterate over it for the findings.
 
     Attributes:
         findings: what the passes would change or report and what the diagnosis found, the worst first.
@@ -77,7 +77,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class FileFindings:
-    """What `check_file` gives.
+    """The result of `check_file`.
 
     Attributes:
         models: name -> what was found in it.
@@ -95,13 +95,13 @@ class FileFindings:
 
 @public_call()
 def check(model: object, inputs: Inputs, options: LoadOptions, wanted: Wanted = _ALL) -> Findings:
-    """What the diagnosis and the passes find in a graph or a model; see `api.check`."""
+    """Return the findings of the diagnosis and the passes for a graph or a model; see `api.check`."""
     wanted.refuse_unknown(codes())
     return _examined(model, inputs, options, wanted)[0]
 
 
 def _examined(model: object, inputs: Inputs, options: LoadOptions, wanted: Wanted) -> tuple[Findings, Graph]:
-    """What is found in a model, and its graph or static part."""
+    """Return the findings for a model, and its graph or static part."""
     if isinstance(model, Graph):
         return _of_graph(model, None, Subject(model), [], wanted), model
     reference = model if isinstance(model, str) else ""

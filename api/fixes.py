@@ -27,7 +27,7 @@ __all__ = ["Fixed", "fix"]
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What `fix` did.
+    """The result of `fix`.
 
     Attributes:
         file: the user's file.
@@ -140,7 +140,7 @@ def _solved(worst: Sequence[Change], after: Findings) -> list[Change]:
 
 
 def _names(after: Findings, path: Path) -> str:
-    """What the names of the edited file are.
+    """Describe the names of the edited file.
 
     Raises:
         ModelError: when two parameters still have one name.
@@ -152,7 +152,7 @@ def _names(after: Findings, path: Path) -> str:
 
 
 def _outputs(old: str, new: str, inputs: Inputs, options: LoadOptions, solved: Sequence[Change]) -> list[str]:
-    """What is proved of the outputs, without a reference.
+    """Describe the proof about the outputs, without a reference.
 
     Raises:
         ModelError: when they should be as before, and are not.
@@ -219,7 +219,7 @@ def _agrees(report: Report) -> bool:
 
 
 def _as_reference(report: Report, like: str, *, whole: bool) -> str:
-    """What is proved of the outputs, with a reference.
+    """Describe the proof about the outputs, with a reference.
 
     Args:
         report: the comparison.

@@ -80,7 +80,7 @@ def _holds(edit: Edit, other: Edit) -> bool:
 
 
 def differences(report: Report, copy: Path, file: Path) -> list[Change]:
-    """What differs from the reference, as findings about the file.
+    """Return the differences from the reference, as findings about the file.
 
     What is in no setting, law or frozen parameter is one finding, of what `verify` says of it.
 
@@ -165,7 +165,7 @@ _OPS = ("ops.stop_gradient", "ops.where")
 
 
 def _imported(text: str) -> Iterator[tuple[str, str]]:
-    """What an argument's source code needs: (module, name), or (module, "") for the module itself."""
+    """Return the imports of an argument's source code: (module, name), or (module, "") for a module."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and node.id == "math":
             yield "math", ""

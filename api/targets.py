@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What `rewrite` gives.
+    """The result of `rewrite`.
 
     Attributes:
         graph: a new graph; the one given is as it was.
@@ -55,7 +55,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a rewrite takes out of a model for good.
+    """The parameters that a rewrite removes from a model for good.
 
     Attributes:
         tensors: trainable parameters of the source that the result has no more.
@@ -88,7 +88,7 @@ _NAMED = 4
 
 
 def removal(graph: Graph, rewritten: Rewritten) -> Removal:
-    """What a rewrite takes out of a model for good: what is tied into another parameter is not gone."""
+    """Return the parameters that a rewrite removes for good, not those that it ties to another."""
     trained = {p.key: p for p in graph.parameters() if p.trainable and not p.is_buffer}
     new = rewritten.graph.provenance
     dropped = {} if new is None else new.dropped
@@ -390,7 +390,7 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
 
 
 def target_names() -> list[str]:
-    """What a graph can be written as."""
+    """Return the targets to which a graph can be written."""
     return list(TARGETS)
 
 
@@ -424,7 +424,7 @@ def target_passes(to: str) -> list[Pass]:
 
 
 def describe(name: str) -> str:
-    """What a pass, those of backends included, a finding or an error means: a pass's name or a code.
+    """Return the explanation of a pass (also of a backend), a finding or an error, by name or code.
 
     Raises:
         PassError: when there is nothing of that name.

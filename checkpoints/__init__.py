@@ -111,7 +111,7 @@ def holds_one(folder: Path) -> bool:
 
 
 def checkpoint_kind(path: Path) -> str:
-    """What a file of weights is: by its first bytes, or by its suffix where these do not tell.
+    """Return the kind of a file of weights, by its first bytes or, where these do not decide, its suffix.
 
     Raises:
         UsageError: for a file of another kind by name, whose content says nothing.

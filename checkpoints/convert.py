@@ -35,7 +35,7 @@ _FILLED, _FILLED_RATIO = 1 << 28, 16
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What a conversion did.
+    """The result of a conversion.
 
     Attributes:
         path: the file written.

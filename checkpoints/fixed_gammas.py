@@ -51,7 +51,7 @@ def doubtful_gammas(given: Mapping[str, TensorData], path: Path) -> list[str]:
 
 
 def doubt(names: Sequence[str], path: Path) -> str:
-    """What is said of such scales."""
+    """Return a note on such scales."""
     beside = f"{path.stem.rpartition('-')[0] or path.stem}-symbol.json"
     return (
         f"{_listed(names)}: carried over as stored, which is not 1; where the symbol has fix_gamma, "

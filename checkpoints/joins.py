@@ -167,7 +167,7 @@ def _join(found: object, place: str) -> Join:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """What a user says of a fused module: ``{"attn.qkv": ["attn.q", "attn.k", "attn.v"]}``.
+    """A user's statement about a fused module: ``{"attn.qkv": ["attn.q", "attn.k", "attn.v"]}``.
 
     Attributes:
         whole: path of the module, or name of the tensor, that holds all.
@@ -228,7 +228,7 @@ class Fused:
 
 
 def read_fused(path: Path | str) -> list[Fused]:
-    """What a plain map says of fused modules: paths of the parts, or ``{"parts": […], "heads": 8}``.
+    """Read the fused modules of a plain map: paths of the parts, or ``{"parts": […], "heads": 8}``.
 
     Raises:
         ModelError: when it is neither (E101).

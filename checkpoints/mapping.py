@@ -24,7 +24,7 @@ ALIAS = "alias"
 
 @dataclass(frozen=True)
 class Map:
-    """How the parameters of a source and of a target correspond.
+    """The correspondence between the parameters of a source and of a target.
 
     Attributes:
         path: the file.
@@ -64,7 +64,7 @@ class Map:
         return dict.fromkeys(sorted(self.names))
 
     def constants(self, given: Iterable[str]) -> set[str]:
-        """Which names of the target's tensors are of constants: an ONNX graph holds more than parameters."""
+        """Return the target's tensors that are constants: an ONNX graph holds more than parameters."""
         return set(given) - {row.target for row in self.rows} if self.target == "onnx" else set()
 
     def statistics(self, norm: Norm) -> list[str]:

@@ -1,4 +1,4 @@
-"""What an optimizer keeps beside the weights, in torch's and in MindSpore's terms, so that training resumes.
+"""Converts an optimizer's state between torch's and MindSpore's terms, so that training resumes.
 
 torch numbers the parameters of an optimizer; MindSpore puts a prefix before their names. A step of torch's
 SGD is one of `nn.SGD`, and moments are the same numbers in both; Adam's step count is `global_step`, from

@@ -88,7 +88,7 @@ def vector_of(name: str, size: int, shapes: Mapping[str, tuple[int, ...]]) -> Ve
 
 
 def stem_of(name: str) -> str:
-    """What a vector's name says of its layer: `rnn_parameters` is of `rnn`, `a.lstm.weight` of `a.lstm`."""
+    """Return the layer in a vector's name: `rnn` of `rnn_parameters`, `a.lstm` of `a.lstm.weight`."""
     return re.sub(r"[._]*(parameters|weight)$", "", name)
 
 

@@ -1,4 +1,4 @@
-"""Which tensor of a checkpoint belongs to which parameter of a net, and what was lost when it was saved.
+"""Assigns the tensors of a checkpoint to the parameters of a net, and finds those lost when it was saved.
 
 MindSpore saves by the parameters' names, and a name that several of them have is written once: with the last
 one's values, in the order of registration, whatever `save_checkpoint` is given and in either format.
@@ -110,7 +110,7 @@ class Placement:
 
     @property
     def moved(self) -> int:
-        """How many tensors belong to a parameter that the net calls otherwise."""
+        """The number of tensors whose parameters have other names in the net."""
         return sum(saved != member.name for saved, (member, _) in self.placed.items())
 
 

@@ -221,7 +221,7 @@ def require_one(found: Alignment, place: str = "") -> None:
 
 
 def _splitter(mine: Iterable[str], theirs: Iterable[str]) -> Callable[[str], Parts]:
-    """What takes a name apart: at dots, and at `_` too where one side is a symbol's, which has no dots."""
+    """Return the function that splits a name: at dots, also at `_` if one side is a symbol's."""
     flat = any(names and not any("." in name for name in names) for names in (list(mine), list(theirs)))
     ends = re.compile(r"[._]" if flat else r"\.")
 

@@ -1,4 +1,4 @@
-"""How a checkpoint fits a net, and a checkpoint that colliding names damaged under names of its own."""
+"""Compares a checkpoint with a net, and gives a checkpoint that colliding names damaged the right names."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SharedCells:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How a checkpoint fits a net.
+    """The fit of a checkpoint to a net.
 
     Attributes:
         placement: where every tensor belongs.
@@ -102,7 +102,7 @@ class Fit:
 
     @property
     def causes(self) -> list[str]:
-        """What is behind the verdict, a line each."""
+        """The causes of the verdict, a line each."""
         p = self.placement
         lines = [str(s) for s in self.shared]
         for name, members in list(p.misfits.items())[:_LISTED]:
@@ -123,7 +123,7 @@ class Fit:
 
     @property
     def remarks(self) -> list[str]:
-        """What else was done: names that were cut, slots that follow, numbers that stay."""
+        """Further remarks: shortened names, slots that follow, numbers that stay."""
         p = self.placement
         lines = [f"note: {note}" for note in p.notes]
         for name, first in list(p.tied.items())[:_NAMED]:
@@ -140,7 +140,7 @@ class Fit:
 
     @property
     def advice(self) -> list[str]:
-        """What to type or write."""
+        """The commands or code that help."""
         p, model = self.placement, self.model or "net.py:Net"
         target = f"{self.source.stem}.repaired{self.source.suffix}"
         lines: list[str] = []
@@ -186,7 +186,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair did.
+    """The result of a repair.
 
     Attributes:
         fit: what was found.
@@ -301,5 +301,5 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _count(names: list[str]) -> str:
-    """How many tensors these are, and the first of them."""
+    """Return the number of tensors and the first of them, as text."""
     return f"{len(names)} tensor{'s' * (len(names) != 1)} ({_listed(names)})"

@@ -44,7 +44,7 @@ class Layer:
 
     @property
     def spread_ratio(self) -> float:
-        """How many times larger the first run's spread is where the runs begin."""
+        """The ratio of the first run's spread to the second's where the runs begin."""
         first, second = self.spreads[0][0], self.spreads[1][0]
         return first / second if second else np.inf if first else 1.0
 
@@ -106,7 +106,7 @@ class Runs:
 
     @property
     def causes(self) -> list[str]:
-        """What an equal start would have looked like, and what differs from it; a line each."""
+        """The causes of the first difference between the runs, a line each."""
         parted = self.parted
         if parted is None:
             return []

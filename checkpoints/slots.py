@@ -1,4 +1,4 @@
-"""What optimizers save beside the parameters: MindSpore's names for it."""
+"""MindSpore's names for the state that optimizers save beside the parameters."""
 
 from __future__ import annotations
 

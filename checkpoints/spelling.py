@@ -1,4 +1,4 @@
-"""How frameworks spell one thing: names and shapes of parameters in torch's terms."""
+"""Translates the frameworks' names and shapes of parameters into torch's terms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plain_name(name: str) -> str:
 
 
 def role_of(attribute: str) -> str:
-    """What a layer's attribute is called in torch."""
+    """Return torch's name of a layer's attribute."""
     gates = _GATES.match(attribute)
     if gates:
         return f"{'weight' if gates[1] == 'w' else 'bias'}_{gates[2]}{gates[3]}"
@@ -70,7 +70,7 @@ def universal_name(name: str) -> str:
 
 
 def gluon_role(role: str) -> str:
-    """What MXNet calls a parameter of a recurrent layer; any other role as it is.
+    """Return MXNet's name of a recurrent layer's parameter; any other role unchanged.
 
     Example:
         >>> gluon_role("weight_hh_l0_reverse"), gluon_role("bias_ih"), gluon_role("weight")

@@ -131,7 +131,7 @@ def _turned(given: Mapping[str, TensorData], pairs: Mapping[str, str | None] | N
 
 @dataclass(frozen=True, slots=True)
 class _Layers:
-    """What a checkpoint's names and shapes say of its layers.
+    """The layers of a checkpoint, from its names and shapes.
 
     Attributes:
         roles: path of a layer -> role in torch's terms -> shape.

@@ -156,7 +156,7 @@ def _as_json(findings: Findings) -> dict[str, object]:
 
 
 def _document(found: Findings | FileFindings) -> dict[str, object]:
-    """What was found in a model, or in the models of a file and what was left out."""
+    """Return the findings for a model, or for the models of a file with those left out, as JSON."""
     from ..api.findings import FileFindings
 
     if not isinstance(found, FileFindings):
@@ -166,7 +166,7 @@ def _document(found: Findings | FileFindings) -> dict[str, object]:
 
 
 def _print_one(found: Findings | FileFindings, label: str, *, verbose: bool) -> None:
-    """What was found in a model, or in the models of a file, the broken ones first."""
+    """Print the findings for a model, or for the models of a file, broken ones first."""
     from ..api.findings import FileFindings
 
     if not isinstance(found, FileFindings):

@@ -1,4 +1,4 @@
-"""What every command has: --quiet, --color, examples below its help, and defaults from a configuration."""
+"""Shared features of commands: --quiet, --color, examples below the help, defaults of a configuration."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def long_names(command: click.Command) -> list[str]:
 
 
 def value_of(option: click.Option, key: str, value: object) -> Any:
-    """What click takes as an option's default for a value of a configuration.
+    """Return click's form of an option's default for a value of a configuration.
 
     Raises:
         TypeError: with what was expected, for a value of another kind.

@@ -43,7 +43,7 @@ class _Completed(click.ParamType):
     name = "text"
 
     def items(self, incomplete: str) -> list[CompletionItem]:
-        """What may stand there."""
+        """Return the completions for that place."""
         raise NotImplementedError
 
     def shell_complete(

@@ -55,7 +55,7 @@ class Help(click.HelpFormatter):
 
 
 def say_option(text: str, lang: str | None = None) -> str:
-    """What an option means, and its default."""
+    """Return an option's help and its default."""
     meaning, bracket, rest = text.partition("  [")
     found = [say(each, lang) for each in rest.removesuffix("]").split("; ")]
     return say(meaning, lang) + (f"  [{'; '.join(found)}]" if bracket else "")

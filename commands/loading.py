@@ -55,7 +55,7 @@ TARGET = _Target()
 
 @dataclass(frozen=True)
 class Loading:
-    """What the options of a MODEL say."""
+    """The values of a MODEL's options."""
 
     inputs: tuple[str, ...]
     data: Path | None
@@ -145,7 +145,7 @@ class Loading:
 
 
 def constructor_arguments(given: tuple[str, ...]) -> dict[str, object]:
-    """What --arg options say: Python literals or JSON's, else text."""
+    """Return the values of --arg options: Python literals or JSON's, else text."""
     from ..ir import UsageError
 
     built: dict[str, object] = {}
@@ -158,7 +158,7 @@ def constructor_arguments(given: tuple[str, ...]) -> dict[str, object]:
 
 
 def _literal(text: str) -> object:
-    """What a text says in Python or in JSON (``true``, ``null``); the text itself where that is nothing."""
+    """Return the value of a text in Python or in JSON (``true``, ``null``); otherwise the text itself."""
     import ast
     import json
 

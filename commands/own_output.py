@@ -14,7 +14,7 @@ _own: TextIO | None = None
 
 
 def own_output() -> TextIO:
-    """Where a command writes its result."""
+    """Return the stream of a command's own output."""
     return sys.stdout if _own is None else _own
 
 

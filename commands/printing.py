@@ -1,4 +1,4 @@
-"""What every command prints with: tables, findings, reports, JSON, progress, errors."""
+"""Prints tables, findings, reports, JSON, progress and errors, for every command."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def add_row(table: Table, *cells: str) -> None:
 
 
 def print_report(report: Report, *, verbose: bool = False, removed: str = "") -> None:
-    """What was compared; `verbose`: all of it, not a screenful; `removed`: in front of the verdict."""
+    """Print a report; `verbose`: all of it, not a screenful; `removed`: text in front of the verdict."""
     verdict, _, rest = report.render(brief=not verbose).rstrip().partition("\n")
     print_verdict(f"{removed}; the rest is {verdict}" if removed else verdict)
     if rest:

@@ -275,7 +275,7 @@ def rewrite(
 
 
 def _print_operators(counts: Sequence[tuple[str, int, int]]) -> None:
-    """How many operators of each kind there were, and are."""
+    """Print the number of operators of each kind, before and after."""
     table = table_of("operator", ">source", ">ONNX")
     for name, before, after in counts:
         add_row(table, name, str(before or ""), str(after or ""))
@@ -308,7 +308,7 @@ def _further(stubs: list[str], notes: list[str]) -> list[str]:
 def _printing(
     name: str, passes: Sequence[Pass], output: Path, target: str | None
 ) -> Callable[[Pass, Graph], None]:
-    """What prints a graph after the pass of that name, the target's own included.
+    """Return the callback that prints the graph after a pass, which may be the target's own.
 
     Raises:
         PassError: when no pass of that name runs.

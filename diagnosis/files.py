@@ -57,7 +57,7 @@ _TOOLS = {
 
 
 def _kind_of_tool(value: object) -> str:
-    """What trains a net, in words; empty for a net."""
+    """Return the kind of a training tool, in words; empty for a net."""
     classes = [
         cls for cls in type(value).__mro__ if (cls.__module__ or "").startswith(("mindspore", "torch"))
     ]

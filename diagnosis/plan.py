@@ -1,4 +1,4 @@
-"""Which edits solve which findings."""
+"""Chooses the edits that resolve each finding."""
 
 from __future__ import annotations
 

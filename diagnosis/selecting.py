@@ -1,4 +1,4 @@
-"""Which findings a user wants: codes that are selected or ignored, and comments that silence a line."""
+"""Selects findings: by selected or ignored codes, and by comments that silence a line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMENT = re.compile(r"#\s*regraft:\s*ignore(?:\[([A-Za-z0-9,\s]*)\])?")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which findings a user asks for.
+    """The findings that a user selects.
 
     Attributes:
         ported_from: "torch" for the traps of a port from it too; empty for none.

@@ -1,4 +1,4 @@
-"""What a diagnosis looks at: the live model, its graph, and the file that made it."""
+"""The subject of a diagnosis: the live model, its graph, and the file that made it."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Subject:
 
     @cached_property
     def module(self) -> ModuleType | None:
-        """That file as a module, as it was run."""
+        """The executed module of that file."""
         if self._named_file:
             return file_module(self._named_file)
         return sys.modules.get(type(self.model).__module__)
 
     @cached_property
     def raised(self) -> ModelError | None:
-        """What the file raised below the model."""
+        """The exception that the file raised after the model."""
         return raised_below(self._named_file) if self._named_file else None
 
     @property
@@ -124,7 +124,7 @@ def classes_of(module: ModuleType) -> list[tuple[str, type]]:
 
 
 def resolve_name(name: ast.expr, module: ModuleType | None) -> Any:
-    """What an expression such as ``nn.Conv2d`` names in a module, through modules alone; None for nothing."""
+    """Resolve an expression such as ``nn.Conv2d`` in a module, through modules alone; None if it fails."""
     names: list[str] = []
     while isinstance(name, ast.Attribute):
         names.append(name.attr)

@@ -62,7 +62,7 @@ def read_ckpt(path: Path) -> dict[str, TensorData]:
 
 
 def _end(file: MappedFile) -> int:
-    """Where the parameters end: before the checksum, where ``save_checkpoint(crc_check=True)`` wrote one."""
+    """Return the end of the parameters: before a checksum of ``save_checkpoint(crc_check=True)``."""
     end = file.size - len(_CHECKSUM) - 10
     if end < 0 or file.view[end : end + len(_CHECKSUM)] != _CHECKSUM:
         return file.size

@@ -361,7 +361,7 @@ def _tensor(
 
 
 def _typed_tensor(storage: Any, offset: Any, sizes: Any, strides: Any, *more: Any) -> Strided | None:
-    """Of a storage without an element type of its own: ``requires_grad, hooks, dtype, metadata`` follow."""
+    """Rebuild a tensor of an untyped storage: ``requires_grad, hooks, dtype, metadata`` follow."""
     requires_grad, hooks, kind, *rest = more
     module, _, name = getattr(kind, "name", "").rpartition(".")
     if module != "torch" or name not in _DTYPES:

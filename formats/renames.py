@@ -40,7 +40,7 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """How one parameter gets from the source to the target.
+    """The conversion of one parameter from the source to the target.
 
     Attributes:
         source: declared name in the source; empty for what only the target has.

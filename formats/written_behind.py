@@ -50,7 +50,7 @@ class _Part:
 
 
 class WritingBehind:
-    """What is still to be written of files that are already read.
+    """The unwritten rest of files that are already read.
 
     A part that is read before its turn is written by the thread that reads it.
     """

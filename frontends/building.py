@@ -1,4 +1,4 @@
-"""What a lowering builds with, whatever framework its operator is of."""
+"""Builder functions for lowerings of every framework."""
 
 from __future__ import annotations
 

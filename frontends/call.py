@@ -66,7 +66,7 @@ class Call(Arguments, Building):
 
     @property
     def count(self) -> int:
-        """How many positional operands there are."""
+        """Return the number of positional operands."""
         return sum(isinstance(key, int) for key in self._arguments)
 
     def operand(self, key: Key, dtype: str) -> Value:

@@ -12,7 +12,7 @@ _LIBRARIES = ("mindspore", "torch")
 
 
 class ClassSource(NamedTuple):
-    """Where a class is written.
+    """The source of a class.
 
     Attributes:
         file: the file's name without its folder.
@@ -29,7 +29,7 @@ class ClassSource(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def class_source(cls: type) -> ClassSource | None:
-    """Where a class is written; None for a framework's own, and for one that was made at run time."""
+    """Return the source of a class; None for a framework's own, and for one made at run time."""
     if is_library_class(cls):
         return None
     try:

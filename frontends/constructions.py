@@ -1,4 +1,4 @@
-"""Where the user's code constructs Cells and Modules: the call, written down while a model's file runs."""
+"""Records the calls by which the user's code constructs Cells and Modules, while a model's file runs."""
 
 from __future__ import annotations
 

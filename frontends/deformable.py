@@ -15,7 +15,7 @@ from .call import Call
 
 @dataclass(frozen=True)
 class Windows:
-    """Where the windows of a convolution over two axes lie."""
+    """The windows of a convolution over two axes."""
 
     kernel: Sequence[int]
     strides: Sequence[int]

@@ -1,4 +1,4 @@
-"""What several frameworks compute by the same operators of ONNX, and how they write the same numbers."""
+"""Formulas in ONNX's operators, and forms of numbers, that several frameworks share."""
 
 from __future__ import annotations
 

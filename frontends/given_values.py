@@ -1,4 +1,4 @@
-"""Which values of a file are which of a model's: by name, with nothing left over on either side."""
+"""Assigns the values of a file to a model's parameters by name, with none left over on either side."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _require_one_value(names: Sequence[str], found: Mapping[str, TensorData]) ->
 
 
 def _kind(dtype: str) -> str:
-    """What numbers a type has: integers that stand for weights are no weights without their scales."""
+    """Return the kind of a type's numbers: integers that stand for weights are not weights without scales."""
     return next((kind for kind in ("complex", "float") if kind in dtype), "integer")
 
 

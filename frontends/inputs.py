@@ -214,7 +214,7 @@ _NUMBERED = re.compile(r"(.+?)_(\d+(?:_\d+)*)")
 
 
 def _kind(annotation: object, default: type[Any]) -> type[Any]:
-    """What an annotation says of parts with numbers."""
+    """Return the container that an annotation states for numbered parts."""
     names = re.findall(r"\b([Tt]uple|[Ll]ist|Sequence)\b", str(annotation))
     if not names:
         return default
@@ -362,7 +362,7 @@ def _array(value: Any) -> Array | float | str | None:
 
 
 def _spelling(name: str, shape: str, dtype: str) -> str:
-    """What to type for a shape as Python writes it; empty for any other text."""
+    """Return the --input form of a shape in Python's form; empty for any other text."""
     sizes = [part.strip() for part in shape.strip("()[] ").rstrip(",").split(",")]
     if not all(size.isascii() and size.isdigit() for size in sizes) or len(shape) > _DIGITS * 8:
         return ""

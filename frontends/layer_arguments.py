@@ -1,4 +1,4 @@
-"""What the arguments of one framework's layers are in another's layers of the same kind."""
+"""Translates the arguments of one framework's layers into those of another's layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a live model consists of and its code can reach, as it is: put back in place."""
+"""Restores the objects of a live model, and those that its code can reach, to their former state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIBRARIES = ("torch", "mindspore", "numpy", "builtins", "weakref", "threading",
 
 
 class Snapshot:
-    """What can be reached from models through attributes, containers, plain objects and their code, as it is.
+    """The state of objects reachable from models through attributes, containers, plain objects and code.
 
     Code reaches global names, class attributes, closures, defaults and caches of functools: a forward that
     fills one of these while it is traced would leave tensors without values there.
@@ -115,7 +115,7 @@ class Snapshot:
 
 
 def container_kept(found: Any) -> Callable[[], None]:
-    """What puts the contents of a container back, their order included, should they change."""
+    """Return the function that restores the contents of a container, with their order, if they change."""
     if isinstance(found, MutableMapping):
         items = dict(found)
 

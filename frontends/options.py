@@ -1,4 +1,4 @@
-"""What a caller may say about how a model is to be loaded."""
+"""A caller's options for loading a model."""
 
 from __future__ import annotations
 

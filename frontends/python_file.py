@@ -112,7 +112,7 @@ def raised_in(error: BaseException, reference: str) -> ModelError:
 
 
 def _repeated(error: BaseException) -> str:
-    """What to do about two Parameters of one name in MindSpore, or a class that a pickle lacks."""
+    """Return advice on two Parameters of one name in MindSpore, or on a class that a pickle lacks."""
     text = str(error)
     if "already exists" in text and "unique name" in text:
         return 'give each Parameter another name: `Parameter(…, name="w1")`'
@@ -275,7 +275,7 @@ _RAISED: dict[str, ModelError] = {}
 
 
 def raised_below(where: str) -> ModelError | None:
-    """What a named file raised below the names that were taken from it; None for one that ran through."""
+    """Return the exception that a file raised after the names taken from it; None if it ran through."""
     path = Path(where)
     return _RAISED.get(_unique_name(path)) if path.is_file() else None
 

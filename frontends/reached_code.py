@@ -1,4 +1,4 @@
-"""What code of a model reaches outside the model: global names, closures, defaults, caches of functools."""
+"""Finds objects outside a model that its code reaches: globals, closures, defaults, caches of functools."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _names_kept(home: dict[str, Any], names: Iterable[str]) -> _Undo:
 
 
 def _cache_kept(cached: Any) -> _Undo:
-    """What takes the entries out of a cache that calls have added since.
+    """Return the function that removes the entries that calls have added to a cache since.
 
     Entries that a full cache has given up for those are computed anew when they are next asked for.
     """

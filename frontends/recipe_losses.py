@@ -23,7 +23,7 @@ _CLASSES = {"CrossEntropyLoss": "cross entropy", "NLLLoss": "negative log likeli
 
 
 def read_loss(loss: Any, home: str) -> LossRule:
-    """What a loss computes; of no kind where it is a function or a class of the user's own.
+    """Read the computation of a loss; without a kind if it is the user's own function or class.
 
     Args:
         loss: the script's.

@@ -160,7 +160,7 @@ def read_group(class_name: str, group: Group) -> tuple[str, dict[str, Setting]]:
 
 
 def loop_scale(scale: Any) -> float:
-    """What the loop multiplies the loss by and leaves in the gradients."""
+    """Return the factor of the loss that the loop leaves in the gradients."""
     if hasattr(scale, "scale"):  # torch's GradScaler and mindspore.amp's scalers take it out again
         return 1.0
     if hasattr(scale, "get_loss_scale"):  # MindSpore's manager that keeps it leaves that to the optimizer
@@ -183,7 +183,7 @@ def read_scaler(scale: Any) -> LossScaler | None:
 
 
 def options_of(script: Script, optimizers: float = 1.0) -> dict[str, Setting]:
-    """What the loop itself does; `optimizers`: what the optimizer divides the gradients by."""
+    """Return the settings of the loop itself; `optimizers`: the divisor of the gradients in the optimizer."""
     scale, scaler = loop_scale(script.loss_scale), read_scaler(script.loss_scale)
     found: dict[str, Setting] = {
         # the loop clips gradients that are as many times too large as its scale
@@ -233,7 +233,7 @@ def refuse_schedule(schedule: Any, reference: str) -> ModelError:
 
 
 def _calls_of(schedule: Any) -> int | None:
-    """How often ``step()`` of a schedule is meant to be called; None where that is open.
+    """Return how often to call ``step()`` of a schedule; None if that is open.
 
     A cosine turns up again after its length, and one cycle raises.
     """

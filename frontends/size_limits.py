@@ -1,4 +1,4 @@
-"""What a file may ask for: values in proportion to its inputs and parameters, whatever its attributes say.
+"""Limits the values that a file may ask for, in proportion to its inputs and parameters.
 
 A number in an attribute costs the file nothing, and running a graph what it names: these bounds lie far above
 what networks need, and refuse before anything is allocated.
@@ -73,7 +73,7 @@ class Budget:
         return prod(map(self._size, type_.shape))
 
     def _size(self, dim: Dim) -> int:
-        """What a dimension such as ``N`` or ``3*N`` comes to; the batch where it is not known."""
+        """Return the size of a dimension such as ``N`` or ``3*N``; the batch if it is unknown."""
         if not isinstance(dim, str):
             return self._batch if dim is None else dim
         size = Size.of(dim)

@@ -20,7 +20,7 @@ RecipeFunction = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a recipe function returns: a dict of these, an object with them, or a tuple of the first ones.
+    """The result of a recipe function: a dict of these, an object with them, or a tuple of the first ones.
 
     Attributes:
         loss: called with what the net returns and the labels; a framework's loss, or any function.

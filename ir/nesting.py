@@ -1,4 +1,4 @@
-"""How a model nests what it returns: names of outputs in tuples, lists and dicts, with None in between."""
+"""The nesting of a model's results: names of outputs in tuples, lists and dicts, with None in between."""
 
 from __future__ import annotations
 

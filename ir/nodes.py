@@ -144,7 +144,7 @@ class Operator:
 
     @property
     def traits(self) -> Traits:
-        """What the operator is, looked up in one table."""
+        """The traits of the operator, looked up in one table."""
         return traits_of(self.op_type, self.domain)
 
     @property

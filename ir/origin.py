@@ -1,4 +1,4 @@
-"""Where a graph came from: its model, its example inputs, and notes for whoever reads the result."""
+"""The origin of a graph: its model, its example inputs, and notes for the reader of the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .types import Array
 
 @dataclass(slots=True)
 class Origin:
-    """Where a graph came from; opaque to the IR, read by verification and by reports.
+    """The origin of a graph; opaque to the IR, read by verification and by reports.
 
     Attributes:
         framework: "torch", "mindspore", "mxnet" or "".

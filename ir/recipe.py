@@ -1,4 +1,4 @@
-"""What a training script builds beside its net, free of framework names, defaults and signs."""
+"""The objects that a training script builds around its net, free of framework names, defaults and signs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AFTER, BEFORE = "to the corrected root (torch)", "to the root before its correct
 
 @dataclass(frozen=True, slots=True)
 class LossRule:
-    """What a loss computes.
+    """The computation of a loss.
 
     Attributes:
         kind: "cross entropy", "squared error", …; empty where nothing tells.
@@ -37,7 +37,7 @@ class LossRule:
 
 @dataclass(frozen=True, slots=True)
 class UpdateRule:
-    """How an optimizer updates one parameter.
+    """An optimizer's update of one parameter.
 
     Attributes:
         kind: "SGD", "Adam", "RMSprop" or "Adagrad", whatever the class is called.
@@ -52,7 +52,7 @@ class UpdateRule:
 
 @dataclass(frozen=True, slots=True)
 class LossScaler:
-    """What multiplies the loss in mixed precision, and takes it out of the gradients again.
+    """The factor that scales the loss in mixed precision and is divided out of the gradients again.
 
     Attributes:
         start: the factor at first.
@@ -75,7 +75,7 @@ class LossScaler:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a training script builds beside its net.
+    """The objects that a training script builds around its net.
 
     Attributes:
         framework: "torch" or "mindspore".

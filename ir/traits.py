@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What an operator is, for everyone who treats operators alike.
+    """The properties of an operator, for code that treats operators alike.
 
     Attributes:
         elementwise: each element of the result depends on the elements at one place.

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen dataclass whose fields are its options, and `run(graph) -> list[Change]`."""
+"""Defines a pass: a frozen dataclass whose fields are its options, and `run(graph) -> list[Change]`."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def end_on_signals() -> None:
 
 
 def ignore_signals() -> None:
-    """What there is to do is done: the exit code stays what it is."""
+    """Ignore further signals at the end, so that the exit code does not change."""
     if threading.current_thread() is threading.main_thread():
         _ignored.append(True)
         for name in _SIGNALS:
@@ -99,7 +99,7 @@ def c_handler(number: int) -> bytes:
 
 
 def _installer() -> Callable[[], None]:
-    """What gives SIGINT Python's handler back; unlike `signal.signal`, from any thread."""
+    """Return the function that reinstalls Python's SIGINT handler, from any thread unlike `signal.signal`."""
     import ctypes
 
     system, python = _system(), ctypes.create_string_buffer(_action(signal.SIGTERM))

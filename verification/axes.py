@@ -27,7 +27,7 @@ Perm = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Of one call, what a Transpose of the target's value gives the source's; None where nothing needs it."""
+    """The Transposes that map a target's values of a call to the source's; None where not needed."""
 
     inputs: tuple[Perm | None, ...]
     outputs: tuple[Perm | None, ...]
@@ -75,7 +75,7 @@ class TurnedRunner:
 
     @property
     def runtime(self) -> str:
-        """What runs it; see `Runner`."""
+        """The runtime; see `Runner`."""
         return self._runner.runtime
 
     def turned(self, run: Run) -> Run:

@@ -237,7 +237,7 @@ def _no_moves(_ulps: int) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """How far each element of each output moves (NaN where equal runs differ), and edges of calls at most."""
+    """The movement of each output element (NaN where equal runs differ), and the largest of call edges."""
 
     outputs: list[np.ndarray]
     edges: dict[tuple[str, str], list[np.ndarray]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ _SHOWN = 3
 
 @dataclass(slots=True)
 class Covered:
-    """What was compared so far.
+    """The coverage of the comparison so far.
 
     Attributes:
         draws: kinds of inputs, in order.
@@ -57,7 +57,7 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What was compared, and what that leaves unproved.
+    """The coverage of a comparison, and the unproved parts.
 
     Attributes:
         calls: number of module calls of the source.

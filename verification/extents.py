@@ -15,7 +15,7 @@ _FILLED = 1e3
 
 
 class Extent(NamedTuple):
-    """Where two arrays of finite numbers lie.
+    """The ranges of two arrays of finite numbers.
 
     Attributes:
         apart: their largest absolute difference.

@@ -1,4 +1,4 @@
-"""What inputs mean beyond shape and type: their range, and that they are sorted."""
+"""The meaning of inputs beyond shape and type: their range, and sorted order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _within(array: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
 
 
 def notes_of(graph: Graph) -> list[str]:
-    """What a reader should know about how inputs are drawn."""
+    """Return notes on the drawing of inputs."""
     ordered = [f"`{node.name}`" for node in graph.input_nodes() if is_sorted(graph, node)]
     ranges = [f"`{name}` in [{low},{high})" for name, (low, high) in graph.origin.ranges.items()]
     return [

@@ -124,7 +124,7 @@ class TrainingRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a verification found.
+    """The result of a verification.
 
     Attributes:
         source: what ran as the source, and where.

@@ -348,7 +348,7 @@ def _with_magnitudes(
     seed: int,
     gradients: tuple[GradientSizes, GradientSizes] | None,
 ) -> Nets:
-    """What is known of two nets, with the size of outputs and gradients where they kept their own weights."""
+    """Return the comparison of two nets, with magnitudes if they kept their own weights."""
     if not paired.nets.differing:
         return paired.nets
     from .two_nets.magnitudes import compare_magnitudes
@@ -388,7 +388,7 @@ def _structure(
     *,
     train: bool,
 ) -> tuple[Structure | None, list[str]]:
-    """What numbers do not show, of a target that was written from the source; None for any other.
+    """Compare the structure of a target that was written from the source; None for any other target.
 
     Args:
         sides: the two sides.

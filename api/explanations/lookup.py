@@ -1,4 +1,4 @@
-"""What a code means: its cause, an example of it, and what to do; `regraft explain CODE` prints it."""
+"""Explains a code: its cause, an example and the fix; `regraft explain CODE` prints it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGES: dict[str, Page] = {**OF_ERRORS, **OF_FINDINGS, **OF_PORTS, **OF_PASSES}
 
 
 class Explained(NamedTuple):
-    """What `explain` says of a code.
+    """The explanation of a code.
 
     Attributes:
         code: the code.
@@ -64,7 +64,7 @@ _WIDTH = 90
 
 
 def describe(name: str) -> str:
-    """What a pass or a code means, as text: a pass's name or a code.
+    """Return the explanation of a pass or a code as text.
 
     Raises:
         PassError: when there is nothing of that name.
@@ -74,7 +74,7 @@ def describe(name: str) -> str:
 
 
 def explain(code: str) -> Explained | None:
-    """What a code means, its cause, an example and what to do; None for what is no code."""
+    """Return a code's meaning, cause, example and fix; None for an unknown code."""
     code = code.strip().upper()
     if code in ERRORS:
         return _explained(code, ERRORS[code], "any command, as an error")
@@ -87,7 +87,7 @@ def explain(code: str) -> Explained | None:
 
 
 def known_codes() -> dict[str, dict[str, str]]:
-    """Where codes come from (errors, `check`, a pass) -> each code and what it means."""
+    """Return origin of codes (errors, `check`, a pass) -> code -> its meaning."""
     return {"errors": dict(ERRORS), "regraft check": dict(CODES), **pass_codes()}
 
 

@@ -1,4 +1,4 @@
-"""What a page has."""
+"""The content of a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Page(NamedTuple):
-    """What is said of a code.
+    """The explanation of a code.
 
     Attributes:
         cause: how it comes about.

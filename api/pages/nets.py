@@ -22,7 +22,7 @@ _LONGEST = 160
 
 @dataclass(slots=True)
 class Net:
-    """What a page holds of one net; rows are lists, since a page holds thousands of them.
+    """The part of a page about one net; rows are lists, since a page holds thousands of them.
 
     Attributes:
         title: what a person calls the model.

@@ -45,7 +45,7 @@ def _no_lines(given: object, *more: object) -> list[str]:  # noqa: ARG001 - a fr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
-    """What Python source for one framework is written of.
+    """The facts about a framework that Python source for it depends on.
 
     Attributes:
         framework: its name, for readers.

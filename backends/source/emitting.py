@@ -72,7 +72,7 @@ class Scope(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How a layer holds one parameter: operand slot, attribute, transform and shape of the values."""
+    """The form of a parameter in a layer: operand slot, attribute, transform and shape of the values."""
 
     slot: int
     name: str

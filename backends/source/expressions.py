@@ -200,7 +200,7 @@ Step = str | int
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What `self` reaches in steps: ``self.layers[0].conv``."""
+    """An access through `self` in steps: ``self.layers[0].conv``."""
 
     steps: tuple[Step, ...]
 

@@ -20,7 +20,7 @@ TOLERANCE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class TestWords:
-    """What the tests of a framework's source are written of.
+    """The words of a framework in the tests of its source.
 
     Attributes:
         framework: its name, for readers.

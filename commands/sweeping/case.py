@@ -1,4 +1,4 @@
-"""What a sweep runs, and what it says of it: a case and its row."""
+"""A sweep's unit of work and its result: a case and its row."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of a case.
+    """The result of a case.
 
     Attributes:
         name: of the case.

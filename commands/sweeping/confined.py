@@ -1,4 +1,4 @@
-"""What a case's process does to itself first: limits, and a record of the files it opens."""
+"""Prepares a case's own process: sets limits, and records the files that it opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite names: files by a pattern, functions by a pattern, cases by a function."""
+"""Resolves the names in a suite: files by a pattern, functions by a pattern, cases by a function."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _source(path: Path) -> Path:
 
 @cache
 def _installed() -> list[Path]:
-    """Where Python and its distributions lie, whose versions are in every key."""
+    """Return the folders of Python and its distributions, whose versions are in every key."""
     named = sysconfig.get_paths()
     places = [*(named[n] for n in ("stdlib", "platstdlib", "purelib", "platlib")), *site.getsitepackages()]
     return [*{Path(place) for place in places}]

@@ -38,7 +38,7 @@ _SHARED = ("judge", "folder", "memory", "batch", "process")
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """How cases are run.
+    """The settings by which cases run.
 
     Attributes:
         store: folder or URL of rows and outputs; workers elsewhere must reach it, and the suite's folder.

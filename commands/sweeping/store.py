@@ -1,4 +1,4 @@
-"""Where rows and outputs are kept: a folder, or any URL that fsspec opens, by the digest of what was run."""
+"""Stores rows and outputs by the digest of their case, in a folder or at any URL that fsspec opens."""
 
 from __future__ import annotations
 

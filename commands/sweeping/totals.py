@@ -13,7 +13,7 @@ ALL = "all"
 
 @dataclass(slots=True)
 class Total:
-    """How many cases are right, of how many that were judged.
+    """The number of good cases among the judged ones.
 
     Attributes:
         right: equal or clean.

@@ -1,4 +1,4 @@
-"""What can be edited: a method's name, a registration, a list of layers, the arguments of a call."""
+"""The kinds of edits: a method's name, a registration, a list of layers, the arguments of a call."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _PARAMETER = m.Call(func=m.Name("Parameter") | m.Attribute(attr=m.Name("Paramete
 
 
 def named(value: cst.BaseExpression, stem: str) -> cst.BaseExpression | None:
-    """What an attribute is given, with a name for each Parameter in it: the stem and its number.
+    """Return an attribute's value with a name for each Parameter in it: the stem and its number.
 
     Args:
         value: a list or tuple of calls of `Parameter`, or a comprehension over a range; in a call or bare.

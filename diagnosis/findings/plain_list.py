@@ -68,7 +68,7 @@ def _change(
 
 
 def _held(value: Any, depth: int = 0) -> Iterator[Any]:
-    """What a container holds, nested ones of the plain kinds included."""
+    """Yield the content of a container, with nested plain containers."""
     for item in value.values() if isinstance(value, dict) else value:
         if isinstance(item, (list, tuple, dict)) and depth < _DEEPEST:
             yield from _held(item, depth + 1)

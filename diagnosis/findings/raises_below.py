@@ -1,4 +1,4 @@
-"""What the file raised below the model, and which finding explains it."""
+"""Reports an exception that the file raised after the model, and the finding that explains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fix --like` finds: settings and initial distributions that the reference has otherwise."""
+"""Reports settings and initial distributions that differ from the reference, for `fix --like`."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def _axes(part: Any, sizes: Sequence[int | None]) -> Iterator[tuple[int | None, 
 
 
 def _compute_same(axes: Iterable[tuple[int | None, int, int, int]]) -> list[int] | None:
-    """What padding "same" comes to, begins before ends; None where it depends on a size that is not known."""
+    """Return the pads of padding "same", begins before ends; None if they depend on an unknown size."""
     totals = [same_total(*axis) for axis in axes]
     if any(total is None for total in totals):
         return None

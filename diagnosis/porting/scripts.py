@@ -1,4 +1,4 @@
-"""What a training script and its classes do otherwise than the same script in PyTorch."""
+"""Reports behaviour of a training script and its classes that differs from the same script in PyTorch."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _of_file(subject: Subject) -> Iterator[Change]:
 
 
 def _instance(subject: Subject) -> str:
-    """What the file calls the net."""
+    """Return the file's name of the net."""
     module: dict[str, Any] = {} if subject.module is None else vars(subject.module)
     same = (
         name for name, value in module.items() if value is subject.model or type(value) is type(subject.model)

@@ -1,4 +1,4 @@
-"""What differs between PyTorch and MindSpore: one row a call, for `check`, the tests and the site.
+"""Differences between PyTorch and MindSpore: one row per call, for `check`, the tests and the site.
 
 A difference is added as one row of the file of its family. The tests run it in both frameworks, `check`
 reports it where the row names an argument that is left out, and the site's page shows it.

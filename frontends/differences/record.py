@@ -47,7 +47,7 @@ class Difference:
 
     @property
     def write(self) -> str:
-        """What to write for torch's: the arguments that the right port has and the naive one lacks."""
+        """The fix for a port from torch: the arguments that the right port has and the naive one lacks."""
         naive, right = _arguments(self.naive), _arguments(self.right)
         if _callee(self.naive) != _callee(self.right):
             return self.right

@@ -86,7 +86,7 @@ class Call(call.Call):
 
     @property
     def types(self) -> Sequence[TensorType | None]:
-        """What MindIR says that the node yields, one per result; None for what is no data."""
+        """Return MindIR's types of the node's results; None for a result that is not data."""
         return self.node.type if isinstance(self.node.type, tuple) else (self.node.type,)
 
     def plain(self, key: Key, default: Any = REQUIRED) -> Any:

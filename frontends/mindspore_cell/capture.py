@@ -32,7 +32,7 @@ from .recording import CellCall, record, stand_ins
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """What capturing a Cell yields.
+    """The result of capturing a Cell.
 
     Attributes:
         programs: one MindIR program per size asked for, in order, or that of the example alone.
@@ -177,7 +177,7 @@ def _compile(root: Any, arguments: Sequence[Any]) -> Program:
 
 
 def _listing(root: Any, example: Arguments) -> str:
-    """What the compiler says of a net that does not run: it knows the line, PyNative often does not."""
+    """Return the compiler's error for a net that does not run: it knows the line, PyNative often does not."""
     try:
         _compile(root, example.arrange(_tensors(example.arrays))[0])
     except Exception as error:  # any refusal of the compiler: its text is what is wanted

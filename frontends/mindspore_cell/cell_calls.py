@@ -1,4 +1,4 @@
-"""Which Cell call each MindIR node belongs to, from the call boundaries that `markers` compiled in."""
+"""Assigns each MindIR node to its Cell call, by the call boundaries that `markers` compiled in."""
 
 from __future__ import annotations
 

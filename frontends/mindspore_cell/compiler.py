@@ -117,7 +117,7 @@ def _replaced(stand_ins: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
 
 
 def _once_a_node(get_location: Any) -> Any:
-    """Where a part of a source is, found once for each; the parts are kept, so that no id is used twice."""
+    """Wrap the search for the place of a source part, to run once per part; kept parts reuse no id."""
     found: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     def remembered(parser: Any, node: Any) -> Any:

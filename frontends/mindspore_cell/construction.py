@@ -25,7 +25,7 @@ _known: weakref.WeakKeyDictionary[Any, Laws] = weakref.WeakKeyDictionary()
 
 
 def laws_of(cell: Any) -> Laws:
-    """What was seen of a Cell's construction; empty where nobody watched it."""
+    """Return the initial distributions recorded in a Cell's construction; empty if it was not watched."""
     return _known.get(cell, {})
 
 
@@ -87,7 +87,7 @@ class _Watcher:
         return noted
 
     def loading(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What gives a Parameter a checkpoint's values, which notes the law that it had before."""
+        """Wrap a function that loads a checkpoint into a Parameter, to record its former distribution."""
 
         @wraps(function)
         def noted(parameter: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -104,7 +104,7 @@ class _Watcher:
         return self._found(parameter)[0]
 
     def _found(self, parameter: Any) -> tuple[Any, Construction | None]:
-        """What drew the values that a Parameter has now, and the user's call in which it did."""
+        """Return the initializer of a Parameter's current values, and the user's call that ran it."""
         pending = getattr(parameter, "init_mode", None) is not None
         if pending or str(parameter.dtype) not in ("Float32", "Float16", "Float64"):
             return None, None

@@ -1,4 +1,4 @@
-"""Where a construct leaves MindSpore: what goes to NumPy or to Python, which no compiled graph can hold."""
+"""Finds the places where a construct leaves MindSpore for NumPy or Python, which a graph cannot hold."""
 
 from __future__ import annotations
 

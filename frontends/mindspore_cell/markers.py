@@ -54,7 +54,7 @@ def add_markers(calls: Sequence[CellCall], *, as_recorded: bool = True) -> None:
 
 
 def _own_construct(cell: Any) -> Any:
-    """What the Cell computes; a layer that is one operator in the graph calls that."""
+    """Return the computation of the Cell, which a layer of one operator in the graph calls."""
     if recurrent_kind(cell):
         return whole_construct(cell)
     return whole_attention(cell) if is_attention(cell) else cell.construct

@@ -26,7 +26,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a `construct` is called with.
+    """The arguments of a `construct`.
 
     Attributes:
         nested: every argument: slots in tuples, lists and dicts, and numbers, texts and None as they are.

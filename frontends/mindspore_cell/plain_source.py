@@ -17,7 +17,7 @@ _SELF = "self"
 
 
 class Attempts:
-    """Which `try` statements of a net's Cells raised nothing in a run.
+    """The `try` statements of a net's Cells that raised nothing in a run.
 
     Args:
         cells: every Cell of the net.

@@ -1,4 +1,4 @@
-"""Where a Cell's class leaves its parts' paths out of the names of their Parameters: auto_prefix=False."""
+"""Finds Cells whose class leaves paths out of their Parameters' names: auto_prefix=False."""
 
 from __future__ import annotations
 

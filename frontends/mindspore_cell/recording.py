@@ -13,7 +13,7 @@ Source = "tuple[str, int] | None"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What of the arguments and results of a call are tensors.
+    """The leaves of a call's arguments and results that are tensors.
 
     Attributes:
         arguments: per positional argument.

@@ -1,4 +1,4 @@
-"""Where Cells were registered: the user's lines, written down while a model's file runs."""
+"""Records the user's lines that register Cells, while a model's file runs."""
 
 from __future__ import annotations
 

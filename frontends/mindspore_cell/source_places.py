@@ -1,4 +1,4 @@
-"""Where in the user's source a Cell was registered, read from the syntax tree of the classes above it."""
+"""Finds the line that registers a Cell, in the syntax tree of the classes above it."""
 
 from __future__ import annotations
 

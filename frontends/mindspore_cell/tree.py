@@ -19,7 +19,7 @@ _SIMPLE = (bool, int, float, str, type(None))
 
 @dataclass(slots=True)
 class CellTree:
-    """What the walk found.
+    """The result of the walk.
 
     Attributes:
         modules: id of a Cell -> its module's key.
@@ -86,7 +86,7 @@ def _add_cell(
 
 
 def _lost_in_training(graph: Graph, cell: Any, key: int) -> list[str]:
-    """What a program of inference does not show of a Cell that is not MindSpore's own."""
+    """Return the training behaviour of a user's Cell that a program for inference does not show."""
     kind = type(cell)
     if kind.__module__.partition(".")[0] == "mindspore":
         return []

@@ -79,7 +79,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     known = KnownTypes(symbol)
 
     def refused() -> RefusedForms:
-        """What is refused of the whole symbol, at the sizes of the examples."""
+        """Return the refusals of the whole symbol, at the sizes of the examples."""
         found = RefusedForms()
         types = {name: TensorType(dtype_name(a.dtype), tuple(a.shape)) for name, a in arrays.items()}
         lowered(types, next((a.shape[0] for a in arrays.values() if a.ndim), 1), found)

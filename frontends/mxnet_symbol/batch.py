@@ -1,4 +1,4 @@
-"""Which axes of the inputs are symbolic: those with which the symbol reads alike at several sizes.
+"""Finds the symbolic axes of inputs: those whose size does not change how the symbol is read.
 
 That two inputs have one number at axis 0 proves nothing: one may be a weight, or indices that happen to be
 as many.
@@ -121,7 +121,7 @@ def _symbolic(static: Types, axes: Mapping[str, tuple[int, ...]], batch: int) ->
 
 
 def _example_sizes(types: Types, static: Types) -> dict[str, int]:
-    """What each symbol stands for in the examples."""
+    """Return the size of each symbol in the examples."""
     return {
         symbol: size
         for name, type_ in types.items()

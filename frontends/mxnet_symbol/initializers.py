@@ -10,7 +10,7 @@ from ...ir import Initializer
 
 
 def default_initializer(role: str, *, gluon: bool) -> Initializer | None:
-    """What MXNet gives a parameter that states nothing.
+    """Return MXNet's default distribution for a parameter without a stated one.
 
     None where that depends on how it is trained: Gluon and Module start weights from other laws.
     """

@@ -10,7 +10,7 @@ from .reader import Symbol, SymbolNode
 
 
 class KnownTypes:
-    """What nodes of a symbol give, by their operators, attributes and the types of their operands.
+    """The types of a symbol's nodes, by their operators, attributes and operand types.
 
     Args:
         symbol: its nodes are those that are asked for.

@@ -233,7 +233,7 @@ def _ordered(nodes: list[SymbolNode], heads: tuple[tuple[int, int], ...]) -> Sym
 
 
 def _upgrade(symbol: Symbol, version: int) -> Symbol:
-    """What MXNet's loader does to old files: missing variables, moved multipliers, argmax's axis."""
+    """Upgrade an old file as MXNet's loader does: missing variables, moved multipliers, argmax's axis."""
     nodes: list[SymbolNode] = []
     extra: dict[int, dict[str, str]] = {}
     following = max(node.index for node in symbol.nodes) + 1

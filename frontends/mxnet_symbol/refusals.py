@@ -86,7 +86,7 @@ def reason(operator: str) -> tuple[str, str]:
 
 
 def explain(operator: str, places: list[str]) -> Missing:
-    """What to say of an operator without a lowering, and of its places."""
+    """Explain an operator without a lowering, and its places."""
     why, instead = reason(operator)
     return Missing(operator, tuple(places), why, instead)
 

@@ -1,4 +1,4 @@
-"""What MXNet's operators call their inputs, and which of those are parameters."""
+"""The names of the inputs of MXNet's operators, and those that are parameters."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _parameter(tree: Tree, variables: Variables, stored: Stored, index: int, rol
 
 
 def _data(node: SymbolNode, index: int, variables: Variables, stored: Stored) -> TensorData:
-    """What is stored of a parameter, else what its variable states."""
+    """Return the stored data of a parameter, else the type that its variable states."""
     data = stored.find(node.name, auxiliary=index in variables.auxiliary)
     if data is None:
         return TensorData(declared_dtype(node) or "float32", declared_sizes(node) or (), None)

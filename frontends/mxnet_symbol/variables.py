@@ -1,4 +1,4 @@
-"""Which variables of a symbol are inputs, parameters or labels, and what is stored for them."""
+"""Divides the variables of a symbol into inputs, parameters and labels, and finds their stored values."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def _bind(
 
 
 def _sizes_of(given: dict[str, np.ndarray], declared: dict[str, TensorType]) -> dict[str, int]:
-    """What the names of sizes stand for in the examples.
+    """Return the sizes in the examples by symbolic name.
 
     Raises:
         ModelError: when one name has two sizes.

@@ -154,7 +154,7 @@ def _if(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
 
 
 def _taken(lowering: Lowers, frame: Frame, body: onnx.GraphProto, place: str) -> list[Value]:
-    """What a branch gives that is always taken, in the graph around it."""
+    """Return the results of a branch that is always taken, in the graph around it."""
     values = dict(frame.values)
     for name, data in stored_tensors(body, None).items():
         values[name] = frame.b.graph.add_constant(data)

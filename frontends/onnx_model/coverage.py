@@ -1,4 +1,4 @@
-"""Which operators are lowered; what is not is refused before anything is built."""
+"""Refuses operators without a lowering, before anything is built."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def require_known(model: onnx.ModelProto) -> None:
 
 
 def _what_to_do(names: Sequence[str]) -> str:
-    """What helps with the operators of one domain, the first that has advice of its own."""
+    """Return the advice for the first domain that has its own."""
     for begin, advice in _ADVICE.items():
         if any(name.startswith(begin) for name in names):
             return advice

@@ -59,7 +59,7 @@ class Frame:
 
 
 class Lowers(Protocol):
-    """What nested graphs need of the lowering that they are part of."""
+    """The interface of a lowering that nested graphs need."""
 
     def lookup(self, frame: Frame, name: str, place: str) -> Value:
         """Return the value of a name."""

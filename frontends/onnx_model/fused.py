@@ -213,7 +213,7 @@ def _attended(call: Call, q: Value, k: Value, v: Value, bias: Value | None, scal
 
 
 def _mask_bias(call: Call, mask: Value, like: Value) -> Value:
-    """What a mask of 1 for kept and 0 for hidden adds to the scores."""
+    """Return the bias that a mask of 1 for kept and 0 for hidden adds to the scores."""
     filter_value = call.take("mask_filter_value", -10000.0)
     rank = len(call.graph.known_type(mask).shape or ())
     if rank == 1:

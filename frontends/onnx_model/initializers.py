@@ -1,4 +1,4 @@
-"""Which tensors of a file are weights, and which are numbers that belong to the program."""
+"""Divides the tensors of a file into weights and numbers of the program."""
 
 from __future__ import annotations
 

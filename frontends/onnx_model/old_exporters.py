@@ -1,4 +1,4 @@
-"""What old exporters wrote and did not mean, where what is meant is plain."""
+"""Corrects the known mistakes of old exporters where their intention is plain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators of other opsets are in ours: a function for each operator whose form has changed.
+"""Translates operators of other opsets into ours: a function for each operator whose form has changed.
 
 ONNX's own version converter goes through a C++ copy of the model, weights included, stops at the first
 operator that it lacks, and drops names of scopes; here each node is brought up as it is read.

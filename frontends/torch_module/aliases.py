@@ -21,7 +21,7 @@ class WriteError(UnsupportedError):
 
 
 class Aliases:
-    """Which fx nodes share memory, and what becomes of them when one is overwritten.
+    """Tracks fx nodes that share memory, and updates them when one is overwritten.
 
     Args:
         graph: the graph being built.
@@ -109,7 +109,7 @@ class Aliases:
         return [other for other in members if other in needed]
 
     def _view(self, node: Node) -> Hashable:
-        """Which elements of its memory a node sees."""
+        """Return the elements of its memory that a node sees."""
         if node not in self._views:
             fake = node.meta["val"]
             sizes = [str(size) for size in (*fake.shape, *fake.stride(), fake.storage_offset())]
@@ -185,7 +185,7 @@ def view_source(node: Node) -> Node | None:
 
 
 def storage_of(node: Node) -> int | None:
-    """Which memory a node's tensor lies in; None for what is no tensor, or a sparse one."""
+    """Return the storage of a node's tensor; None for no tensor, or a sparse one."""
     fake: Any = node.meta.get("val")
     if not hasattr(fake, "untyped_storage"):
         return None

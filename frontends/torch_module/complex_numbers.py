@@ -29,7 +29,7 @@ class InParts:
     spec: Any
 
     def results(self, values: list[Value]) -> Any:
-        """What the call gives, of the values of the program."""
+        """Return the results of the call, as values of the program."""
         import torch.utils._pytree as pytree
 
         waiting = iter(values)

@@ -1,4 +1,4 @@
-"""What all lowerings of a program share: the graph, symbolic sizes and the values that carry them."""
+"""The shared context of a program's lowerings: the graph, symbolic sizes and the values that carry them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators of a program have a lowering, or an expansion into some that have one."""
+"""Finds operators of a program with a lowering, or an expansion into operators with one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SpecialisedError(Exception):
 
 
 class Coverage:
-    """How each operator of a program is lowered that has no lowering of its own.
+    """The way to lower each operator of a program that has no lowering.
 
     Args:
         program: the program.

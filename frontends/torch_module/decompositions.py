@@ -178,7 +178,7 @@ def _decompositions(target: Any) -> list[Callable[..., Any]]:
 
 
 def _bodies(target: Any) -> list[Callable[..., Any]]:
-    """What an operator of somebody else's runs in Python: its kernel for autograd, or that of a custom_op.
+    """Return the Python bodies of a library's operator: its kernel for autograd, or that of a custom_op.
 
     The first is run by calling the operator, since torch gets there before the trace does.
     """

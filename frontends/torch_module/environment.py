@@ -1,4 +1,4 @@
-"""What the nodes of an fx program stand for while it is lowered."""
+"""Maps the nodes of an fx program to their values while it is lowered."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class KnownValues:
         return self._values[node.graph].get(node)
 
     def _computed(self, graph: Graph) -> Iterator[tuple[Node, np.ndarray]]:
-        """What is worth keeping of one graph; nested ones are asked for by themselves."""
+        """Return the values of one graph that are worth keeping; nested graphs have their own."""
         written = _written(graph)
         constant: dict[Node, bool] = {}  # -> whether something was computed, rather than moved
         for node in graph.nodes:

@@ -52,7 +52,7 @@ class NestedContext(Context):
         self._outer: dict[int, Value] = {}
 
     def captured(self, operand: Result) -> Result:
-        """What stands for an operand of the owner in this graph; a size, a number and None for themselves."""
+        """Return the value of an owner's operand in this graph; sizes, numbers and None stay."""
         if not isinstance(operand, Value):
             return operand
         if operand not in self._inner:

@@ -1,4 +1,4 @@
-"""Where a node of an fx program comes from: module path and source line."""
+"""Finds the origin of an fx program's node: module path and source line."""
 
 from __future__ import annotations
 

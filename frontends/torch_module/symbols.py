@@ -91,7 +91,7 @@ def dtype_of(dtype: torch.dtype) -> str:
 
 
 def number_of_data() -> UnsupportedError:
-    """What is said of a number that Python takes out of a tensor and computes with."""
+    """Return the error for a number that Python takes out of a tensor and computes with."""
     return UnsupportedError(
         "E203",
         "expected a static number, got a number that Python takes out of a tensor (`.item()`, `float()`, "

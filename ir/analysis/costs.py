@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 @dataclass(slots=True)
 class Costs:
-    """What a run costs.
+    """The costs of a run.
 
     Attributes:
         by_module: module key (None for operators of no module) -> multiply-adds of its own operators.
@@ -36,7 +36,7 @@ class Costs:
 
     @property
     def total(self) -> int:
-        """Of the whole run."""
+        """The cost of the whole run."""
         return sum(self.by_module.values())
 
 

@@ -24,7 +24,7 @@ _ALIKE = ("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape")
 
 
 class Sizes:
-    """What is known of the small integer tensors of one graph.
+    """The known values of the small integer tensors of one graph.
 
     Args:
         graph: as far as it is built.

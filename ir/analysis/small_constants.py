@@ -48,7 +48,7 @@ def numbers(content: Sequence[Size | None], type_: TensorType | None) -> Array |
 def _computed(
     graph: Graph, operator: Operator, operands: Sequence[Value | None], outputs: int
 ) -> list[Array] | None:
-    """What an operator of few constant numbers gives."""
+    """Return the results of an operator on few constant numbers."""
     arrays: list[Array | None] = []
     for value in operands:
         array = _small(graph, value)
@@ -66,7 +66,7 @@ def _small(graph: Graph, value: Value | None) -> Array | None:
 
 
 def _sizes(graph: Graph, operator: Operator, value: Value | None) -> list[Array] | None:
-    """What Shape and Size give of a value, where all sizes that they ask for are numbers."""
+    """Return the results of Shape and Size of a value, if all requested sizes are numbers."""
     known = None if value is None else graph.type_of(value)
     if operator.op_type not in ("Shape", "Size") or operator.domain or known is None or known.shape is None:
         return None

@@ -1,4 +1,4 @@
-"""What a composite is, and the table that a family file fills."""
+"""Defines a composite, and the table that a family file fills."""
 
 from __future__ import annotations
 

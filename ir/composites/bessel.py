@@ -22,7 +22,7 @@ _EULER = 0.5772156649015329
 
 
 def _coefficients(order: int, sign: int, limit: float) -> list[float]:
-    """Of (x / limit)**(2 * k) in the series of J (sign -1) and I (sign 1) over (x/2)**order, x <= limit.
+    """Return coefficients of (x / limit)**(2 * k) in the series of J (sign -1) and I (sign 1), x <= limit.
 
     In powers of x*x/4 they would fall below what float32 has, which ONNX Runtime takes for nothing to add.
     """

@@ -194,7 +194,7 @@ def _expand_alignment(b: Builder, operator: Operator, operands: Sequence[Value |
 
 
 def _barred(wanted: Term, scores: Term) -> Term:
-    """What forbids to pass over a place: that those beside it are equal, as two blanks are."""
+    """Return the scores that forbid to skip a place between equal labels, such as two blanks."""
     same = part(wanted, 1, 2, 2**31 - 1).equals(part(wanted, 1, 0, -2))
     added = _padded(where(same, scores.beside(_LOWEST), 0.0), [0, 2], _LOWEST, front=True)
     return _padded(within(added, -1), [0, 0, 2], 0.0, front=True)

@@ -71,7 +71,7 @@ def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) ->
 
 
 def _recurrence(family: str, x: Term, degree: Term | int) -> Term:
-    """Of degrees that are data all are computed and one is taken; NaN stands for those above the largest."""
+    """Compute all degrees and take one if the degrees are data; NaN stands for those above the largest."""
     second, step = _RECURRENCES[family]
     last = max(degree, 1) if isinstance(degree, int) else MOST // 2
     one = x**0  # of infinities and NaN too

@@ -45,7 +45,7 @@ def averaging_matrix(size: int, output: int) -> Array:
 
 
 def _bounds(b: Builder, x: Value, axis: int, out: int) -> tuple[Term, Term, Term]:
-    """Where the windows along an open axis start and end, both [out, 1], and how long it is."""
+    """Return the starts and ends, both [out, 1], of the windows along an open axis, and its length."""
     size = Term(b, b.op("Squeeze", b.op("Shape", x, start=axis, end=axis + 1), b.constant([0])))
     at = np.arange(out)[:, None]
     start = Term(b, b.constant(at)) * size / out
@@ -257,7 +257,7 @@ def _infer_full(operator: Operator, types: Sequence[TensorType | None]) -> list[
 
 
 def window_counts(sizes: Sequence[int], operator: Operator, *, padding_counts: bool) -> Array:
-    """How many positions each window covers: of the padded input, or of the real one alone."""
+    """Count the positions that each window covers: of the padded input, or of the real one alone."""
     kernel, pads, strides = operator.ints("kernel_shape"), _full_pads(operator), _full_strides(operator)
     per_axis: list[list[int]] = []
     for size, k, s, (before, after) in zip(sizes, kernel, strides, pads, strict=True):

@@ -25,7 +25,7 @@ TABLE = CompositeTable()
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one kind of recurrence maps to ONNX: the place of each ONNX gate among ours, its states."""
+    """The mapping of a kind of recurrence to ONNX: the place of each ONNX gate among ours, its states."""
 
     gates: tuple[int, ...]
     states: int

@@ -167,7 +167,7 @@ def _infer_left(operator: Operator, types: Sequence[TensorType | None]) -> list[
 
 
 def _left(kept: Term, alive: Term, hides: Term) -> Term:
-    """Those alive that none of the kept ones hides."""
+    """Return the live ones that no kept one hides."""
     last = kept.b.constant([-2])
     rows = kept.cast("float32").op("Unsqueeze", Term(kept.b, last))
     hidden = rows.op("MatMul", hides.cast("float32")).op("Squeeze", Term(kept.b, last)) > 0.5

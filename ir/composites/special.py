@@ -338,7 +338,7 @@ def _gcd(x: Term, y: Term) -> Term:
 
 
 def _sizes(b: Builder, operands: Sequence[Value | None]) -> list[Term]:
-    """What is not negative of both operands, which unsigned ones are already."""
+    """Return the absolute values of both operands; unsigned ones stay."""
     return [x if x.dtype.startswith("u") else abs(x) for x in terms_of(b, operands)]
 
 

@@ -41,7 +41,7 @@ class Term:
         return Term(self.b, self.b.op(op_type, self.value, *operands, types=None, **attributes))
 
     def beside(self, other: Term | Number) -> Term:
-        """What is computed with it: a number in its element type."""
+        """Return another term, or a number as a term of this element type."""
         return other if isinstance(other, Term) else Term(self.b, self.b.scalar_like(other, self.value))
 
     def cast(self, dtype: str) -> Term:
@@ -53,7 +53,7 @@ class Term:
         return self.op("Clip", low, *([] if high is None else [high]))
 
     def equals(self, other: Term | Number) -> Term:
-        """Where it is another."""
+        """Test whether it equals another term or a number."""
         return self.op("Equal", other)
 
     def __add__(self, other: Term | Number) -> Term:
@@ -155,12 +155,12 @@ def maximum(x: Term, y: Term) -> Term:
 
 
 def is_whole(x: Term) -> Term:
-    """Where a number is a whole one."""
+    """Test whether a number is whole."""
     return floor(x).equals(x)
 
 
 def is_infinite(x: Term) -> Term:
-    """Where a number is infinite."""
+    """Test whether a number is infinite."""
     return x.op("IsInf")
 
 

@@ -1,4 +1,4 @@
-"""How much memory this process may use: the machine's, or less where a limit is set."""
+"""Finds the memory that this process may use: the machine's, or less under a limit."""
 
 from __future__ import annotations
 

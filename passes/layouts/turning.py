@@ -25,7 +25,7 @@ _NOT_MOVED = frozenset({"BitShift", "CastLike"})
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """What an operator is, once its values have their axes in another order.
+    """An operator whose values have their axes in another order.
 
     Attributes:
         slots: the operands that have that order.

@@ -1,4 +1,4 @@
-"""What regraft says, in the languages that it has a catalogue of."""
+"""The messages of regraft, in the languages of its catalogues."""
 
 from __future__ import annotations
 

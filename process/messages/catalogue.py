@@ -200,7 +200,7 @@ def _say_cells(row: str, known: NullTranslations) -> str:
 
 
 def width_of(text: str) -> int:
-    """How many columns of a terminal a text takes: a Chinese character has two."""
+    """Return the width of a text in columns of a terminal: a Chinese character has two."""
     from unicodedata import east_asian_width
 
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)

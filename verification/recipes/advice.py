@@ -1,4 +1,4 @@
-"""What to write in a training script where a setting differs, in the words of its framework."""
+"""Advises on settings that differ in a training script, in the words of its framework."""
 
 from __future__ import annotations
 

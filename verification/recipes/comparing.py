@@ -144,7 +144,7 @@ class RecipeComparison:
     # -- losses ------------------------------------------------------------------------------------
 
     def _drawing(self) -> Labels | None:
-        """How labels are made: as a script says, or as the kind of its loss tells."""
+        """Return the function that makes labels: the script's, or one for the kind of its loss."""
         for reading in self._readings:
             if reading.labels is not None:
                 return reading.labels

@@ -47,7 +47,7 @@ class Followed:
     is_exact: bool
 
     def compare(self, pairs: Sequence[Pair]) -> TrajectoryReport:
-        """Where the target first leaves tolerance, and how far it is at the end."""
+        """Find where the target first leaves tolerance, and its distance at the end."""
         steps = len(self.source.losses)
         left, apart, drifted = None, 0.0, 0.0
         decided: dict[str, None] = {}

@@ -165,7 +165,7 @@ _ELEMENTWISE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def labels_for(rule: LossRule, shape: tuple[int, ...]) -> Callable[[np.random.Generator], np.ndarray] | None:
-    """How to draw labels that a loss takes; None where its kind does not tell."""
+    """Return a function that draws labels for a loss; None if its kind does not determine them."""
     if rule.kind in ("cross entropy", "negative log likelihood") and len(shape) > 1:
         axis = int(rule.settings.get("class axis") or 1)
         sizes = [n for at, n in enumerate(shape) if at != axis]

@@ -13,7 +13,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class RateDifference:
-    """How a schedule differs from another.
+    """The difference between two schedules.
 
     Attributes:
         source: the source's in short.
@@ -29,7 +29,7 @@ class RateDifference:
 
 
 def compare_rates(source: Sequence[float], target: Sequence[float]) -> RateDifference | None:
-    """How two schedules differ over the steps that both have; None where they do not."""
+    """Return the difference of two schedules over their common steps; None if there is none."""
     steps = min(len(source), len(target))
     a, b = np.asarray(source[:steps]), np.asarray(target[:steps])
     scale = float(np.abs(a).max(initial=0.0)) * _CLOSE * 1e-2
@@ -86,6 +86,6 @@ def _kind(a: np.ndarray, b: np.ndarray, scale: float) -> tuple[str, str]:
 
 
 def _run(values: np.ndarray) -> int:
-    """How many values at the start are equal."""
+    """Count the equal values at the start."""
     other = np.flatnonzero(values != values[0])
     return int(other[0]) if len(other) else 0

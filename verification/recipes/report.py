@@ -1,4 +1,4 @@
-"""What a comparison of two training scripts found, and its text."""
+"""The result of comparing two training scripts, and its text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RecipeRow:
 
 @dataclass(frozen=True, slots=True)
 class LeftAt:
-    """Where a trajectory leaves tolerance.
+    """The place where a trajectory leaves tolerance.
 
     Attributes:
         step: the number of steps made.
@@ -143,7 +143,7 @@ class RecipeReport:
 
     @property
     def differing(self) -> int:
-        """How many settings train differently."""
+        """Return the number of settings that train differently."""
         return sum(row.counts for row in self.rows)
 
     @property
@@ -152,7 +152,7 @@ class RecipeReport:
         return not self.differing and (self.trajectory is None or self.trajectory.left is None)
 
     def differences(self) -> str:
-        """What differs, in short; empty where nothing does."""
+        """Summarise the differences; empty if there are none."""
         if self.differing:
             return f"{self.differing} setting{'s' if self.differing > 1 else ''} of the recipe"
         return "" if self.passed else "the trajectory"
@@ -169,7 +169,7 @@ class RecipeReport:
         return lines
 
     def remark_lines(self) -> list[str]:
-        """What is said differently and does not count, after all that does."""
+        """Return lines on differences that do not count, after those that do."""
         remarks = [row for row in self.rows if not row.counts]
         if not remarks:
             return []

@@ -1,4 +1,4 @@
-"""What an update rule does to one parameter, for arrays of NumPy's and tensors of torch's alike."""
+"""Applies an update rule to one parameter, for NumPy's arrays and torch's tensors."""
 
 from __future__ import annotations
 

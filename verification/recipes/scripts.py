@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recipes:
-    """What the user gives.
+    """The user's recipes.
 
     Attributes:
         source: the source's recipe function, or ``train.py:recipe``.

@@ -1,4 +1,4 @@
-"""What following a training script for some steps gives, and what can be followed."""
+"""The result of following a training script for some steps, and the interface of runners that can."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ _FIRST_OPSET = 7
 
 
 def _lacking(model: onnx.ModelProto, error: Exception) -> str:
-    """What to do where ONNX Runtime has no kernel for an operator."""
+    """Return advice for an operator without a kernel in ONNX Runtime."""
     if "NOT_IMPLEMENTED" not in str(error):
         return ""
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), _FIRST_OPSET)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What runs the models of one framework, or what one target wrote.
+    """The runtime of one framework's models, or of one target's output.
 
     Attributes:
         framework: framework of its live models, as in a graph's origin; empty if it runs none.

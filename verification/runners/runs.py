@@ -70,7 +70,7 @@ class Runner(Protocol):
 
     @property
     def runtime(self) -> str:
-        """What runs it, for the report: ``torch 2.9 (eval mode)``."""
+        """The name of the runtime, for the report: ``torch 2.9 (eval mode)``."""
         ...
 
     def ulp_tolerance(self, operators: Sequence[Operator]) -> int:
@@ -210,7 +210,7 @@ class Coarse(Protocol):
 
     @property
     def kernel_errors(self) -> KernelErrors:
-        """What the results of those kernels are off by."""
+        """The errors of those kernels' results."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""Which parameters a comparison notices: each is changed, and what that moves is measured."""
+"""Tests which parameters a comparison notices: changes each, and measures the effect."""

@@ -11,7 +11,7 @@ from ...ir import ModelError
 
 
 class FixedWeights:
-    """What stands before a runner among the bases of a model that runs in pieces."""
+    """A mixin that precedes a runner among the bases of a model that runs in pieces."""
 
     @contextmanager
     def altered(

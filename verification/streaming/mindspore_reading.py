@@ -23,7 +23,7 @@ _BLOCK = 1 << 21
 
 
 class _Watched(Protocol):
-    """What is told of parameters that are read."""
+    """The observer of parameters that are read."""
 
     read: Read
     has_read: Callable[[str], None]

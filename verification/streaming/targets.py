@@ -16,7 +16,7 @@ from .pace import Read
 
 
 class PiecesTarget(Runner, Protocol):
-    """What was written from a source, run in pieces.
+    """The output of a source, run in pieces.
 
     Attributes:
         read: gets the bytes of weights before they are read.
@@ -39,7 +39,7 @@ class PiecesTarget(Runner, Protocol):
 
     @property
     def moved(self) -> Mapping[str, float]:
-        """How far constants that were rounded to a narrow type may move values of the last run, by name."""
+        """The possible movement of the last run's values by constants rounded to a narrow type, by name."""
         ...
 
     def gives(self, call: str) -> bool:

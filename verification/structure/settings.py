@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def key(self) -> tuple[str, float]:
-        """What is compared, without its place, to the digits that ratios are written with."""
+        """The compared settings, without the place, to the digits of written ratios."""
         return self.kind, float(f"{self.value:.5g}")
 
 
@@ -85,7 +85,7 @@ def _find_settings(graph: Graph, operator: Operator, path: str) -> list[Setting]
 
 
 def _dropping(kind: str, ratio: float, path: str) -> list[Setting]:
-    """What drops everything is zeros, which the training step compares."""
+    """Return a dropout's setting; none if it drops everything: the training step compares those zeros."""
     return [Setting(kind, ratio, path)] if 0 < ratio < 1 else []
 
 

@@ -105,7 +105,7 @@ def _by_pairing(source: Collection[str], target: Collection[str], pairing: Pairi
 
 
 def _label(join: Join, source: str) -> str:
-    """What the target has of a parameter of the source that is joined."""
+    """Return the target's label of a joined parameter of the source."""
     held = " + ".join(join.target)
     return held if len(join.source) == 1 else f"{source} in {held}"
 

@@ -71,5 +71,5 @@ def output_weights(shape: tuple[int, ...], seed: int, index: int) -> np.ndarray:
 
 
 def root_mean_square(values: np.ndarray) -> float:
-    """How large values are; 0 of none."""
+    """Return the root mean square of values; 0 if there are none."""
     return float(np.sqrt(np.mean(np.square(values.astype(np.float64))))) if values.size else 0.0

@@ -80,7 +80,7 @@ def _differ(found: Sequence[tuple[Graph, Operator]]) -> bool:
 
 
 def _form(part: Graph, node: Operator) -> tuple[object, ...]:
-    """What the definition of an attention layer depends on, besides the values of its operands."""
+    """Return the facts that define an attention layer, besides the values of its operands."""
     operands = dict(zip(INPUTS, part.operands(node.key), strict=False))
     query, key, value = (operands[name] for name in INPUTS[:3])
     types = [None if v is None else part.known_type(v) for v in operands.values()]

@@ -1,4 +1,4 @@
-"""What test_model.py is written of beside MindSpore source."""
+"""The template of test_model.py beside MindSpore source."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def count_text(number: int) -> str:
 
 
 def group_tests(groups: Sequence[Sequence[str]], trainable: Sequence[str]) -> list[str]:
-    """What tells the parameters of each group from all others, as an expression of `p`; empty for all."""
+    """Return a test of `p` for the parameters of each group; empty for a group of all."""
     found: list[str] = []
     for names in groups:
         if set(names) == set(trainable):

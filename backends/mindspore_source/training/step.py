@@ -128,7 +128,7 @@ def _precision_of(recipe: Recipe) -> str | None:
 
 
 def _scaler_text(recipe: Recipe) -> str:
-    """What makes the scaler; empty for none."""
+    """Return the constructor of the scaler; empty for none."""
     scaler: LossScaler | None = recipe.scaler
     if scaler is None:
         return ""

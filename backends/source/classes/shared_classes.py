@@ -54,7 +54,7 @@ def define_classes(net: EmittedNet) -> tuple[list[Class], Factories]:
 
 
 class Constructors:
-    """How owners construct the modules of a net.
+    """The constructors by which owners make the modules of a net.
 
     Attributes:
         factories: functions of the file that many layers are constructed by.

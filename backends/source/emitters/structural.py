@@ -1,4 +1,4 @@
-"""How the operators of `regraft.source` are written, in every dialect."""
+"""Writes the operators of `regraft.source`, in every dialect."""
 
 from __future__ import annotations
 

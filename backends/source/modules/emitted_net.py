@@ -16,7 +16,7 @@ from .module_plan import ModulePlan
 
 @dataclass
 class EmittedModule:
-    """What a module became: a layer, a container, or an instance of a class of the file.
+    """The form in which a module is emitted: a layer, a container, or an instance of a class of the file.
 
     Attributes:
         module: its key.

@@ -71,7 +71,7 @@ def _write_step(
 
 
 def _unpacked(key: int, used: int, expression: Expression) -> tuple[list[Value], Expression]:
-    """What a tuple is unpacked into: all its members, or the first where nothing reads another."""
+    """Return the targets that unpack a tuple, all members or only the first, and the expression."""
     if used == 1:
         return [Value(key)], Expression((Element(expression, 0),))
     return [Value(key, i) for i in range(expression.outputs)], expression

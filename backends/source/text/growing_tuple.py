@@ -36,7 +36,7 @@ class GrowingTuple:
 
     @property
     def made(self) -> tuple[Value, ...]:
-        """What its steps make."""
+        """The values that its steps make."""
         return self.values[-len(self.callees) :]
 
     def is_whole(self, parts: Sequence[Part]) -> bool:

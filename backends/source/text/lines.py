@@ -36,7 +36,7 @@ class Substitution:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a line was written from.
+    """The origin of a line.
 
     Attributes:
         write: returns the text.

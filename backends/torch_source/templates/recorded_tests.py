@@ -1,4 +1,4 @@
-"""What test_model.py is written of beside PyTorch source."""
+"""The template of test_model.py beside PyTorch source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MindIR's control flow passes around besides tensors: functions with arguments, and choices of them."""
+"""Values of MindIR's control flow other than tensors: functions with arguments, and choices of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a Switch gives: the first of two if a condition holds; each a closure or data."""
+    """The result of a Switch: the first of two if a condition holds; each a closure or data."""
 
     condition: Held
     first: Any
@@ -42,7 +42,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a SwitchLayer gives: one closure of several, by its number."""
+    """The result of a SwitchLayer: one closure of several, by its number."""
 
     number: Held
     closures: tuple[Any, ...]

@@ -17,7 +17,7 @@ from .nested_graphs import NestedGraphs
 
 
 class Reader(Protocol):
-    """What reads functions.
+    """The reader of functions.
 
     Attributes:
         functions: of the program.
@@ -272,5 +272,5 @@ def _held(found: Any, builder: Builder) -> Any:
 
 
 def _data(found: Any, builder: Builder) -> Any:
-    """What a value that is held is in the graph of a builder."""
+    """Return a held value in the graph of a builder."""
     return found.within(builder) if isinstance(found, Held) else found

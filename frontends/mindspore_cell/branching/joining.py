@@ -19,7 +19,7 @@ _NUMBERS = (bool, int, float)
 
 
 class UnknownShapeError(UnsupportedError):
-    """What is left unset has no known shape, in which it could be zeros."""
+    """An unset value has no known shape, so zeros cannot stand for it."""
 
 
 class Join:

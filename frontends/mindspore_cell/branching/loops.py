@@ -150,7 +150,7 @@ class LoopBuilder:
         return fill(template, list(after))
 
     def _slots(self, found: Any, extra: list[Value]) -> Any:
-        """What the loop gives, with a slot for each value."""
+        """Return the results of the loop, with a slot for each value."""
         if is_list(found):
             return tuple(self._slots(part, extra) for part in found)
         if isinstance(found, Again):

@@ -1,4 +1,4 @@
-"""What a net under debugging prints, records and checks: it changes no value, and need not compile.
+"""Finds prints, records and checks of a net under debugging, which change no value and need not compile.
 
 MindIR holds a Print of tensors, but none of a text that was formatted from them, and an assert on a tensor is
 control flow. Hooks are functions that the compiler reads by their source, which it refuses of many.
@@ -56,7 +56,7 @@ def is_keeping() -> bool:
 
 
 class Debugging:
-    """What was found of it in one capture.
+    """The debugging operators of one capture.
 
     Args:
         cells: every Cell of the net.

@@ -149,7 +149,7 @@ class OpenBatch:
         return OpenBatch(arguments, frozenset(axes), sizes.pop())
 
     def tensors(self) -> list[Any]:
-        """What is compiled for."""
+        """The tensors for which the program is compiled."""
         from mindspore import Tensor
 
         return [

@@ -11,7 +11,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("BoundingBoxEncode")
 def encode_boxes(call: Call) -> Value:
-    """How far true boxes are from anchors, in units of the anchors' sizes; a box ends at its last pixel."""
+    """Encode the offsets of true boxes from anchors, in anchor sizes; a box ends at its last pixel."""
     (x, y, width, height), (true_x, true_y, true_width, true_height) = (
         _centre(call, call.value(i)) for i in range(2)
     )
@@ -41,7 +41,7 @@ def _centre(call: Call, boxes: Value) -> tuple[Value, Value, Value, Value]:
 
 @TABLE.op("IOU")
 def overlap(call: Call) -> Value:
-    """What each two boxes have in common, as a share of both together or of the second alone."""
+    """Return the overlap of each two boxes, as a share of their union or of the second box."""
     call.require("mode", "iou", "iof")
     first, second = call.value(1), call.value(0)
     a = _sides(call, first)

@@ -49,7 +49,7 @@ def _name(function: ast.expr) -> str:
 
 
 def _training(call: ast.Call) -> ast.expr | None:
-    """What a call of a dropout function is given as `training`."""
+    """Return the `training` argument of a dropout function's call."""
     named = next((k.value for k in call.keywords if k.arg == "training"), None)
     return call.args[_TRAINING] if named is None and len(call.args) > _TRAINING else named
 

@@ -124,7 +124,7 @@ def conjugate(call: Call) -> Complex | Value:
 
 @TABLE.op("Angle")
 def angle(call: Call) -> Value:
-    """Of complex numbers, for which alone there is a kernel."""
+    """Lower the angle of complex numbers, the only type with a kernel."""
     found = call.arg(0)
     if not isinstance(found, Complex):
         raise call.unsupported("expected complex numbers")
@@ -138,7 +138,7 @@ def complex_number(call: Call) -> Complex:
 
 @TABLE.op("Polar")
 def polar(call: Call) -> Complex:
-    """Of absolute values and angles."""
+    """Lower complex numbers from absolute values and angles."""
     length, angle = (Term(call.b, call.operand(key, call.real_dtype)) for key in (0, 1))
     return Complex(cos(angle), sin(angle)) * length
 

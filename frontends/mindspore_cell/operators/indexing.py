@@ -250,7 +250,7 @@ def masked_select(call: Call) -> Value:
 
 @TABLE.op("OneHot")
 def one_hot(call: Call) -> Value:
-    """Where an index is a class; negative ones are none, where ONNX's own operator counts from the end."""
+    """Lower OneHot; a negative index is no class, while ONNX's own operator counts it from the end."""
     indices, depth, axis = call.value(0), call.int(1), call.int(4)
     rank = call.rank(indices)
     axis += (rank + 1) * (axis < 0)

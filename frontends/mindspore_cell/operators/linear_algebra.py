@@ -124,13 +124,13 @@ def eigenvalues(call: Call) -> list[Value]:
 
 @TABLE.op("Cdist")
 def distances(call: Call) -> Value:
-    """Of all pairs of rows."""
+    """Lower the distances of all pairs of rows."""
     return call.op("regraft.PairwiseDistances", call.value(0), call.value(1), p=call.float(2))
 
 
 @TABLE.op("Pdist")
 def distances_within(call: Call) -> Value:
-    """Of all pairs of rows of one matrix, the first before the second."""
+    """Lower the distances of all pairs of rows of one matrix, the first before the second."""
     x = call.value(0)
     (rows,) = call.static_shape(x, [-2])
     first, second = np.triu_indices(rows, 1)

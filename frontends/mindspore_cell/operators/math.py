@@ -191,7 +191,7 @@ _BITWISE = {"BitwiseAnd": "And", "BitwiseAndTensor": "And", "BitwiseOr": "Or", "
 
 @TABLE.op(*_BITWISE)
 def bitwise(call: Call) -> Value:
-    """Of truth values, the logical operator."""
+    """Lower bitwise operators; on truth values they are logical ones."""
     x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
     return call.op(f"{'' if call.dtype == 'bool' else 'Bitwise'}{_BITWISE[call.operator]}", x, y)
 

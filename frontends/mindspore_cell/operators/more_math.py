@@ -86,7 +86,7 @@ def log_gamma_of_many(call: Call) -> Value:
 
 @TABLE.op("PopulationCount")
 def count_bits(call: Call) -> Value:
-    """How many bits of an integer are 1: of each byte's value by a table."""
+    """Count the bits of an integer that are 1, by a table of byte values."""
     x = call.value(0)
     dtype = call.dtype_of(x)
     width = np.iinfo(dtype).bits
@@ -111,7 +111,7 @@ def outer_product(call: Call) -> Value:
 
 @TABLE.op("Cross")
 def cross_product(call: Call) -> Value:
-    """Of vectors of three along an axis."""
+    """Lower the cross product of vectors of three along an axis."""
     x, y, axis = call.value(0), call.value(1), call.axis("dim") if "dim" in call else call.axis(2)
     turned = call.constant([1, 2, 0]), call.constant([2, 0, 1])
     (x1, x2), (y1, y2) = ([call.op("Gather", v, at, axis=axis) for at in turned] for v in (x, y))

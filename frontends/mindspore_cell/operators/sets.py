@@ -68,7 +68,7 @@ def unique_runs(call: Call) -> tuple[Value | None, ...]:
 
 @TABLE.op("Histogram")
 def histogram(call: Call) -> Value:
-    """How many elements are in each of equal parts of a range: that of the elements where it is empty."""
+    """Count the elements in equal parts of a range; an empty range means that of the elements."""
     x = call.op("Reshape", call.value(0), call.constant([-1]))
     count, low, high = call.int("bins"), call.float("min"), call.float("max")
     x = call.cast(x, "float32")

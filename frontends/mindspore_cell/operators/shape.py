@@ -153,7 +153,7 @@ def transpose(call: Call) -> Value:
 
 @TABLE.op("TExt")
 def transpose_matrix(call: Call) -> Value:
-    """What has fewer axes than two stays."""
+    """Transpose the last two axes; a tensor with fewer axes stays."""
     return call.op("Transpose", call.value(0), perm=[1, 0]) if call.rank() == 2 else call.value(0)
 
 

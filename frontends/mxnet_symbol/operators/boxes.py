@@ -134,7 +134,7 @@ def paired(x: Term) -> tuple[Term, Term]:
 
 
 def suppressed(call: Call, alive: Term, hides: Term, count: int) -> Term:
-    """Which rows stay, where earlier ones hide later ones."""
+    """Select the rows that stay when earlier rows hide later ones."""
     first, second = paired(Term(call.b, call.constant(np.arange(count)[None])))
     hides = hides & (first < second)
     return Term(call.b, call.op("regraft.Suppressed", alive.value, hides.value))

@@ -36,7 +36,7 @@ def check_layout(call: Call) -> None:
 
 @TABLE.op("Convolution", "Convolution_v1")
 def convolution(call: Call) -> Value:
-    """Of one to three axes by the length of `kernel`; with a bias unless `no_bias`."""
+    """Lower a convolution over one to three axes, by the length of `kernel`; with a bias unless `no_bias`."""
     rank = len(call.ints("kernel"))
     kernel = spatial(call, "kernel", rank, 1)
     pad = spatial(call, "pad", rank, 0)

@@ -99,7 +99,7 @@ def _two(call: Call, key: str, default: int) -> list[int]:
 
 @TABLE.op("Correlation")
 def correlation(call: Call) -> Value:
-    """How alike two images are, patch by patch, for every shift of the second: one channel a shift."""
+    """Correlate two images, patch by patch, for every shift of the second: one channel per shift."""
     x, y = call.operands()
     size, most = call.int("kernel_size", 1), call.int("max_displacement", 1)
     strides = call.int("stride1", 1), call.int("stride2", 1)

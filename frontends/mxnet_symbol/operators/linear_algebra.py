@@ -156,7 +156,7 @@ def _diagonal_places(n: int, offset: int) -> np.ndarray:
 
 
 def _triangle_places(call: Call, n: int, offset: int) -> np.ndarray:
-    """Of the triangle below a diagonal that is below the main one, else above; of the main one as told.
+    """Return the places of a triangle: lower for an offset below 0, upper above 0, else by the flag `lower`.
 
     A lower triangle goes row by row, an upper one column by column.
     """

@@ -99,7 +99,7 @@ def ctc_loss(call: Call) -> Value:
 
 
 def _before(call: Call, labels: Value, padding: int) -> Value:
-    """How many labels of each row are before the first padding."""
+    """Count the labels of each row before the first padding."""
     ends = call.cast(call.op("Equal", labels, call.constant(padding)), "int32")
     seen = call.op("CumSum", ends, call.constant(1))
     left = call.cast(call.op("Equal", seen, call.scalar_like(0, seen)), "int64")

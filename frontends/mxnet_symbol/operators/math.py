@@ -227,7 +227,7 @@ def all_close(call: Call) -> Value:
 
 @TABLE.op("_histogram")
 def histogram(call: Call) -> list[Value]:
-    """How many values lie in each bin, of which the last has both its ends, and the ends of the bins."""
+    """Count the values in each bin, the last one closed, and return the ends of the bins."""
     x, count = call.value(0), call.text("bin_cnt", "None")
     flat = Term(call.b, call.op("Reshape", x, call.constant([-1])))
     if count == "None":

@@ -118,7 +118,7 @@ def reduction(call: Call) -> Value:
 
 @TABLE.op("_npi_argmax", "_npi_argmin")
 def arg_extreme(call: Call) -> Value:
-    """Where the extreme is, as int64; without an axis in the flattened data."""
+    """Return the place of the extreme, as int64; without an axis, in the flattened data."""
     x, axis, keep = call.value(0), call.optional_int("axis"), call.flag("keepdims")
     target = {"_npi_argmax": "ArgMax", "_npi_argmin": "ArgMin"}[call.operator]
     if axis is not None:

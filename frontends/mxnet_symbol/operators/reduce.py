@@ -85,7 +85,7 @@ def norm(call: Call) -> Value:
 
 @TABLE.op("argmax", "argmin")
 def arg_extreme(call: Call) -> Value:
-    """Where the extreme is, in the type of the data; without an axis in the flattened data."""
+    """Return the place of the extreme, in the type of the data; without an axis, in the flattened data."""
     x, axis = call.value(0), call.optional_int("axis")
     keep = call.flag("keepdims")
     target = "ArgMax" if call.operator == "argmax" else "ArgMin"
@@ -100,7 +100,7 @@ def arg_extreme(call: Call) -> Value:
 
 @TABLE.op("argmax_channel")
 def argmax_channel(call: Call) -> Value:
-    """Where the maximum along axis 1 is, in the type of the data."""
+    """Return the place of the maximum along axis 1, in the type of the data."""
     return call.cast(call.op("ArgMax", call.value(0), axis=1, keepdims=0), call.dtype_of())
 
 

@@ -1,4 +1,4 @@
-"""What detectors take out of a map of features: regions, and samples at places that a layer computes."""
+"""Lowers the operators by which detectors sample feature maps: regions, and computed places."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def roi_pooling(call: Call) -> Value:
 
 
 def _bins(call: Call, corners: Term, axis: int, bins: int, length: int) -> Term:
-    """Which places along an axis each bin of each region covers."""
+    """Return whether each bin of each region covers each place along an axis."""
     first = columns(corners, 3 - axis)
     sides = (columns(corners, 5 - axis) - first + 1).clip(1)
     step = sides / bins

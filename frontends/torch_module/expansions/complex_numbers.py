@@ -131,7 +131,7 @@ def pad(x: Complex, places: Sequence[int], mode: str = "constant", value: comple
 
 @table.op("aten.copy.default")
 def copy(x: Complex, source: Argument, non_blocking: bool = False) -> Complex:
-    """What is written over all of a tensor, spread to its shape."""
+    """Overwrite all of a tensor with a value, spread to its shape."""
     del non_blocking
     source = parts(source)
     imag = source.imag if isinstance(source.imag, Tensor) else torch.zeros_like(source.real)

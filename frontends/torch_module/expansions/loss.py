@@ -24,7 +24,7 @@ def multi_margin_loss(
     weight: Tensor | None = None,
     reduction: int = 1,
 ) -> Tensor:
-    """How far every other class comes within the margin of the wanted one, (rows, classes) or (classes).
+    """Compute how far every other class comes within the margin of the wanted one.
 
     Torch's own decomposition (2.13) gives a vector's loss an axis that its kernel does not give it.
     """

@@ -46,7 +46,7 @@ class Decision:
         return linecache.getline(file, int(line or 0)).lstrip().startswith("while ")
 
     def note(self) -> str:
-        """What a reader of the result should know."""
+        """Return a note for the reader of the result."""
         if self.repeats:
             return (
                 f"the loop at {self.place} has as many turns as for the example inputs: for inputs that give "

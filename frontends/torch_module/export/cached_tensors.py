@@ -40,7 +40,7 @@ class Entry:
     place: str
 
     def now(self) -> Any:
-        """What is there at present."""
+        """The current value."""
         held = self.module.__dict__.get(self.name)
         return held.get(*self.key) if self.key and isinstance(held, dict) else held
 
@@ -57,7 +57,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Caches:
-    """What a program reads out of plain attributes.
+    """The tensors that a program reads from plain attributes.
 
     Attributes:
         refilled: what a call fills with the same values again where it was taken away, and how: `blank`.
@@ -80,7 +80,7 @@ class Caches:
             yield
 
     def notes(self) -> list[str]:
-        """What a reader should know of those that are constants of the graph."""
+        """Return notes on those that are constants of the graph."""
         trained = [e for e in self.kept if any(t.requires_grad for t in _tensors(e.value))]
         trained = [e for e in trained if not all(id(t) in self.registered for t in _tensors(e.value))]
         return [
@@ -203,7 +203,7 @@ def find_caches(
 def _after_a_call(
     module: Module, entries: Mapping[Entry, bool], call: Callable[[], object]
 ) -> list[tuple[Entry, Any]]:
-    """What a call of the model puts in the place of entries; nothing where it fails without them.
+    """Return the entries that a call of the model fills in; none if it fails without them.
 
     Args:
         module: the model.
@@ -248,7 +248,7 @@ def _entries(module: Module) -> Iterator[Entry]:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    """Those in a nest of Python's own containers, the parameters of layers in it included."""
+    """Yield the tensors in a nest of Python's containers, with the parameters of layers in it."""
     import torch
     import torch.utils._pytree as pytree
 

@@ -243,7 +243,7 @@ def require_runnable(captured: Captured) -> None:
 
 
 def assigned_values(captured: Captured) -> dict[str, np.ndarray]:
-    """What a run on the example gives the parameters and buffers that the forward assigns, by name."""
+    """Return the values that a run on the example assigns to parameters and buffers, by name."""
     if captured.module is None or not may_assign(captured.module):
         return {}
     with dry_run(captured.module):
@@ -405,7 +405,7 @@ def _recorded(calls: list[tuple[tuple[str, ...], Module | None]]) -> Iterator[No
 
 @contextmanager
 def _opened(module: Module) -> Iterator[None]:
-    """What the model returns consists of containers that torch can open."""
+    """Open the containers in the module's results for torch, inside the block."""
     handle = module.register_forward_hook(lambda _module, _given, result: open_containers(result))
     try:
         yield

@@ -22,7 +22,7 @@ _PROXIES = "torch.fx.experimental.proxy_tensor"
 
 
 class _Limit:
-    """What a known size is at most; a size that is a symbol is above it."""
+    """The upper limit of a known size; a symbolic size is above it."""
 
     def __ge__(self, size: object) -> bool:
         return isinstance(size, int) and size <= LIMIT

@@ -52,7 +52,7 @@ def _switched(module: Module) -> Iterator[None]:
 
 @contextmanager
 def values_kept(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
-    """What is written into tensors inside is undone."""
+    """Undo the writes into tensors inside the block."""
     import torch
 
     values = [(t, t.detach().clone()) for t in tensors]

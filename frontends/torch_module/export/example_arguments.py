@@ -25,7 +25,7 @@ Arrange = Callable[[Sequence[Any]], tuple[list[Any], dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a model is given.
+    """The arguments of a model.
 
     Attributes:
         leaves: every tensor, and every None, number, truth value or text in the place of one, in order: by
@@ -191,7 +191,7 @@ def spelled_out(module: Module, further: Sequence[str]) -> Iterator[None]:
 
 
 def arrange_of(program: ExportedProgram) -> Arrange:
-    """How a saved program's tensors make up its arguments."""
+    """Return the function that arranges a saved program's tensors as its arguments."""
     from torch.utils import _pytree as pytree
 
     from .tensors import as_complex

@@ -1,4 +1,4 @@
-"""What torch.export's errors say to the user: the model's line, what torch cannot follow, what to do."""
+"""Translates torch.export's errors for the user: the model's line, the obstacle for torch, and the fix."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ _ON_CONTROL_FLOW = (
 
 
 def _of_bodies(error: Exception) -> tuple[str, str] | None:
-    """What torch says of the bodies of `cond` and its like, without its own stack, and its first advice."""
+    """Return torch's error about bodies of `cond` and the like, without its stack, and its first advice."""
     if type(error).__name__ != "UncapturedHigherOrderOpError":
         return None
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -219,7 +219,7 @@ def _of_bodies(error: Exception) -> tuple[str, str] | None:
 
 
 def _of_numbers(error: Exception) -> tuple[str, str] | None:
-    """What a number that Python takes out of a tensor is asked for, and what to write; None for others."""
+    """Return the use of a number that Python takes out of a tensor, and the fix; None for other errors."""
     if type(error).__name__ != "GuardOnDataDependentSymNode":
         return None
     sizes = re.search(r"Size-like symbols: ([^)]*)", str(error))
@@ -243,7 +243,7 @@ def _of_a_number(*, real: bool) -> tuple[str, str]:
 
 
 def _padded(module: torch.nn.Module) -> str:
-    """What to write in place of a PackedSequence: padding reaches last states, and a backward direction."""
+    """Return the replacement of a PackedSequence: padding affects last states and a backward direction."""
     from torch.nn import RNNBase
 
     if not any(isinstance(each, RNNBase) and each.bidirectional for each in module.modules()):

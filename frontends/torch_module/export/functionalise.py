@@ -64,7 +64,7 @@ def _nodes(program: ExportedProgram) -> Iterator[Node]:
 
 
 def _symbolic(program: ExportedProgram) -> int:
-    """How many sizes of the inputs are symbolic."""
+    """Count the symbolic sizes of the inputs."""
     sizes = [size for node in tensor_placeholders(program) for size in node.meta["val"].shape]
     return sum(map(is_symbolic, sizes))
 

@@ -20,7 +20,7 @@ def pretend_to_run() -> Iterator[None]:
     fakes: Any = importlib.import_module("torch._subclasses")
 
     class Other(fakes.FakeTensor):
-        """What no value of a trace is."""
+        """A value that no trace has."""
 
     def never() -> bool:
         return False

@@ -206,7 +206,7 @@ def _assumptions(decisions: list[Decision]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What there is to choose from when sizes of a model's inputs may vary.
+    """The choices when sizes of a model's inputs may vary.
 
     Attributes:
         module: the model.

@@ -49,7 +49,7 @@ def symbolic_lengths(module: Module) -> Iterator[bool]:
 
 @contextmanager
 def numbers_taken() -> Iterator[list[str]]:
-    """Where, while the block runs, `int` makes a number of a quotient of symbolic sizes."""
+    """Record, while the block runs, the places where `int` takes a quotient of symbolic sizes."""
     kept = original("torch:SymFloat", "__int__")
     found: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What a module does in training mode and a program captured in evaluation mode does not show."""
+"""Finds training behaviour of a module that a program captured in evaluation mode does not show."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _names(code: CodeType) -> set[str]:
 def _calls(
     module: Module, args: Sequence[Any], keywords: Mapping[str, Any], tensors: Tensors, *, training: bool
 ) -> tuple[Calls, Exception | None, Idle]:
-    """What each module that is not torch's own calls, what the forward raised, and which dropouts never drop.
+    """Return the calls of each module that is not torch's, the forward's exception, and the idle dropouts.
 
     Unless the tensors are real, operators give shapes and types only and write nothing; code that asks for
     more raises.
@@ -201,7 +201,7 @@ def _cloned(value: Any) -> Any:
 
 
 def _emptied() -> Callable[[Any], Any]:
-    """What gives a tensor like one, on the meta device, and the same for the same; subclasses stay."""
+    """Return the function that maps a tensor to one on the meta device, always the same; subclasses stay."""
     import torch
 
     found: dict[int, tuple[Any, Any]] = {}

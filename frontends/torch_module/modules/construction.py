@@ -33,7 +33,7 @@ _known: weakref.WeakKeyDictionary[nn.Module, Laws] = weakref.WeakKeyDictionary()
 
 
 def laws_of(model: nn.Module) -> Laws:
-    """What was seen of a model's construction; empty where nobody watched it."""
+    """Return the initial distributions recorded in a model's construction; empty if it was not watched."""
     return _known.get(model, {})
 
 
@@ -138,7 +138,7 @@ class _Watcher:
             self._note(tensor, None)
 
     def loading(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """What loads a checkpoint, whose operations are not followed."""
+        """Wrap a function that loads a checkpoint, so that its operations are not followed."""
         quiet = self.unseen(function)
 
         @wraps(function)
@@ -224,7 +224,7 @@ _IN_PLACE = frozenset({"__imul__", "__iadd__", "__isub__", "__itruediv__"})
 
 
 def _address(tensor: Tensor) -> int:
-    """Where a tensor's memory begins; 0 for one that has none."""
+    """Return the address of a tensor's memory; 0 for a tensor without memory."""
     try:
         return tensor.untyped_storage().data_ptr()
     except _WITHOUT_MEMORY:

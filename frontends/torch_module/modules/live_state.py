@@ -47,7 +47,7 @@ class _Snapshot(Snapshot):
 
 
 def _tensor_kept(tensor: torch.Tensor) -> Callable[[], None]:
-    """What puts back where a tensor's values are, its flag and its gradient, should they change."""
+    """Return the function that restores a tensor's memory, flag and gradient, if they change."""
     data, gradient, needed = tensor.detach(), tensor.grad if tensor.is_leaf else None, tensor.requires_grad
     memory = _memory(data)
 
@@ -199,7 +199,7 @@ def _storage(tensor: torch.Tensor) -> Any:
 
 
 def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Where a tensor's values are, and how they lie there."""
+    """Return the memory and layout of a tensor's values."""
     storage = _storage(tensor)
     if storage is None:
         return (id(tensor),)

@@ -134,7 +134,7 @@ def tree_of_program(graph: Graph, program: ExportedProgram) -> Tree:
 
 
 def lost_in_evaluation(root: Module) -> list[str]:
-    """What training would do and a program captured in evaluation mode does not show."""
+    """Return training behaviour that a program captured in evaluation mode does not show."""
     from torch import nn
 
     whole = nn.MultiheadAttention.forward  # such a layer is captured with its ratio
@@ -232,7 +232,7 @@ def _add_parameter(
 
 
 def _role(module: Module, name: str, is_buffer: bool) -> str:
-    """What a tensor is for: its attribute name in torch's own layers, else nothing."""
+    """Return a tensor's role: its attribute name in torch's own layers, else nothing."""
     if is_buffer and name in module._non_persistent_buffers_set:
         return "non_persistent"
     return name if type(module).__module__.startswith("torch.nn.modules") else ""
@@ -249,7 +249,7 @@ def _container(module: Module) -> str | None:
 
 
 def _constructor_arguments(module: Module) -> dict[str, object]:
-    """What torch's own layers were constructed with, as far as they remember it."""
+    """Return the constructor arguments of torch's own layers, as far as they keep them."""
     if not type(module).__module__.startswith("torch.nn.modules"):
         return {}
     names: list[str] = list(getattr(module, "__constants__", ()))

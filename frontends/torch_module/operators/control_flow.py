@@ -23,7 +23,7 @@ _RELATIONS = {
 
 
 class Bodies(Protocol):
-    """What lowers the body of a higher-order operator.
+    """The lowering of a higher-order operator's bodies.
 
     Attributes:
         context: of the graph that holds the operator.

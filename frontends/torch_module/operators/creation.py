@@ -63,7 +63,7 @@ def full(call: Call) -> Value:
     *("aten.empty_permuted.default", "aten.empty_strided.default", "aten.new_empty_strided.default"),
 )
 def empty(call: Call) -> Value:
-    """Whatever memory held: zeros, as good as any."""
+    """Return zeros for an uninitialised tensor."""
     return _filled(call, 0)
 
 
@@ -157,7 +157,7 @@ _NUMBERS = ("window_length", "periodic", "alpha", "beta", "start", "end", "step"
 
 @TABLE.op(*(f"aten.{name}.{overload}" for name, overloads in _WINDOWS.items() for overload in overloads))
 def window(call: Call) -> Value:
-    """What torch itself makes of the numbers given."""
+    """Return the numbers of a window, computed by torch itself."""
     import torch
 
     call.ignore("dtype", "layout", "device", "pin_memory")

@@ -200,7 +200,7 @@ def _with_axis(call: Call, x: Value, rank: int) -> Value:
 
 @TABLE.op("aten.bincount.default")
 def bincount(call: Call) -> Value:
-    """How often each number from 0 occurs, or the sum of its weights; data say how many there are."""
+    """Count each number from 0, or sum its weights; the data determine the number of bins."""
     x = call.cast(call.value("self"), "int64")
     least = call.constant([call.int("minlength", 0) - 1])
     largest = call.op("ReduceMax", call.op("Concat", x, least, axis=0), keepdims=0)
@@ -289,7 +289,7 @@ def replaced(
 
 
 def _behind(call: Call, x: Value, parts: list[Value], axis: int, start: Size, end: Size) -> Value:
-    """What a range leaves of an axis behind it: from its end on, or from its start where that is later."""
+    """Return the rest of an axis after a range: from its end or, if that is later, from its start."""
     if isinstance(start, int) and isinstance(end, int) and (start < 0) == (end < 0):
         return _cut(call, x, axis, max(start, end), _END)
     # which is later depends on the size; MindSpore cannot slice an empty slice, so the parts are counted

@@ -43,7 +43,7 @@ def slogdet(call: Call) -> list[Value | None]:
 
 
 def _require_unread(call: Call, positions: set[int]) -> None:
-    """What gradients need beside: factors of the matrix or its transpose, as it lies in memory."""
+    """Refuse a call whose factors, which only gradients need, are read: they depend on memory layout."""
     if call.reads & positions:
         raise call.unsupported("expected nobody to read the factors beside a determinant")
 
@@ -229,13 +229,13 @@ def _refuse_vectors(call: Call, positions: set[int], wanted: bool) -> None:
 
 
 def _empty(call: Call, position: int) -> Value | None:
-    """What stands for vectors that were not asked for, where it is read."""
+    """Return an empty tensor in place of vectors that were not requested."""
     return call.constant(np.empty(0), call.dtype_of(call.first)) if position in call.reads else None
 
 
 @TABLE.op("aten.linalg_pinv.atol_rtol_tensor")
 def pseudo_inverse(call: Call) -> Value:
-    """Of the singular values above the tolerances; the usual one is relative to the largest."""
+    """Invert the singular values above the tolerances; the usual one is relative to the largest."""
     a, dtype = call.value("self"), call.dtype
     if call.flag("hermitian"):
         a = symmetric(Term(call.b, a)).value

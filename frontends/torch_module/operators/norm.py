@@ -59,7 +59,7 @@ def batch_norm(call: Call) -> Value:
 
 @TABLE.op("aten._native_batch_norm_legit_no_training.default")
 def batch_norm_without_training(call: Call) -> list[Value | None]:
-    """What a batch norm decomposes into; its statistics of the batch are none."""
+    """Lower a batch norm for inference; it has no batch statistics."""
     return [_with_running_statistics(call), None, None]
 
 

@@ -92,7 +92,7 @@ def _truth(op_type: str) -> Lowering[Call]:
 
 
 def _extreme(op_type: str) -> Lowering[Call]:
-    """Of numbers as they are; of truth values, any and all."""
+    """Reduce numbers to their extreme; truth values by any and all."""
     of_numbers, of_truth = _reduction(op_type), _truth(op_type)
     return lambda call: (of_truth if call.dtype == "bool" else of_numbers)(call)
 

@@ -51,7 +51,7 @@ def _factor(scale: float, size: Size, wanted: Size) -> np.float32:
 
 
 def _scaled(factor: np.float32, size: Size, wanted: Size) -> Size:
-    """What ONNX makes of a size, in float32 as in float64; of a symbolic one, what is wanted."""
+    """Return the size that ONNX computes, in float32 and float64; for a symbolic size, the wanted one."""
     return min(int(factor * np.float32(size)), int(float(factor) * size)) if isinstance(size, int) else wanted
 
 

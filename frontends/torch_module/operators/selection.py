@@ -50,7 +50,7 @@ def _searched(call: Call, name: str, edges: Value, *, right: bool) -> Value:
 
 @TABLE.op("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
 def searchsorted(call: Call) -> Value:
-    """Where values would go in sorted sequences."""
+    """Find the insertion places of values in sorted sequences."""
     edges, sorter = call.value("sorted_sequence"), call.optional("sorter")
     if sorter is not None:
         edges = call.op("GatherElements", edges, sorter, axis=-1)

@@ -104,7 +104,7 @@ def _operands(node: ast.expr) -> list[ast.expr]:
 
 
 def _made(node: ast.expr, inner: list[Any]) -> Any:
-    """What a node says, of what its parts say; None for what the grammar does not have."""
+    """Evaluate a node from its parts; None for a node outside the grammar."""
     if isinstance(node, ast.Constant):
         return _number(node.value)
     if isinstance(node, ast.Name):
@@ -242,7 +242,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _functions() -> dict[str, tuple[Callable[..., Any], int, int]]:
-    """What a name builds, and of how many arguments; torch's own classes where it has some."""
+    """Return the constructor of a name and its number of arguments; torch's own classes if it has some."""
     if not _BUILT:
         import sympy
         from torch.utils._sympy import functions

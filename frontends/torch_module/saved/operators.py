@@ -1,4 +1,4 @@
-"""What a saved program may call: torch's own operators on tensors and sizes, by an allow-list.
+"""Resolves the calls of a saved program: torch's own operators on tensors and sizes, by an allow-list.
 
 torch finds what a file calls by `getattr` from the module `torch`, which holds far more than operators:
 ``torch.hub.load``, ``torch.ops.load_library``, ``torch.load``.

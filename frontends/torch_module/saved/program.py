@@ -63,7 +63,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where one of torch's two kinds of archive keeps what."""
+    """The layout of one of torch's two kinds of archive."""
 
     program: str
     samples: str
@@ -161,7 +161,7 @@ def _tensors(records: Records, layout: _Layout, tensors: Tensors, what: str, tre
 
 
 def _in_spec(content: Any, place: str) -> str:
-    """How the inputs nest, as the file states it: `Trees` has read it."""
+    """Return the nesting of the inputs in the file, as `Trees` has read it."""
     calls = content["graph_module"]["module_call_graph"]
     if not calls or not calls[0].get("signature") or calls[0].get("fqn"):
         raise malformed("expected the signature of the program's call", place)

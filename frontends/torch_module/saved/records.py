@@ -25,7 +25,7 @@ _FULL = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Where a record's bytes lie in the file."""
+    """The place of a record's bytes in the file."""
 
     start: int
     size: int
@@ -33,7 +33,7 @@ class Record:
 
 
 class Records:
-    """What a zip archive holds, by name without the folder that all names share.
+    """The records of a zip archive, by name without the folder that all names share.
 
     Nothing is inflated: a compressed record is refused, so that the file's size bounds what is read. Every
     byte belongs to at most one record. Only this class reads the archive, so that what is checked is what

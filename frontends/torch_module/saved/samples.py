@@ -48,7 +48,7 @@ def sample_tensors(records: Records, in_spec: str) -> list[torch.Tensor] | None:
 
 
 def _flat(value: Any, spec: dict[str, Any], place: str) -> list[Any] | None:
-    """What a value holds, in the order of `spec`; None where it is not nested so."""
+    """Flatten a value in the order of `spec`; None if its nesting differs."""
     if spec["type"] is None:
         if isinstance(value, Unknown) and value.name in _WITHOUT_VALUES:
             return None

@@ -40,7 +40,7 @@ Read = Callable[[Any], Any]
 
 
 def parse_json(raw: bytes, place: str) -> Any:
-    """What a JSON record says; its size and the number of its values bound what is built.
+    """Parse a JSON record; limits on its size and its number of values bound the result.
 
     Raises:
         ModelError: when it is none, or not as torch writes it, which is in ASCII.

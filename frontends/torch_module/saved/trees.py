@@ -1,4 +1,4 @@
-"""How a saved program's inputs and outputs nest: read, checked, and written anew for torch.
+"""Reads and checks the nesting of a saved program's inputs and outputs, and rewrites it for torch.
 
 torch's own reader imports what such a text names: the class of a key that is an Enum, the factory of a
 defaultdict.

@@ -78,7 +78,7 @@ def _replaced(graph: Graph, node: Operator) -> str:
 
 
 def _weights(corners: Term, node: Operator, axis: int, length: int, bins: int) -> Term:
-    """How much each place along an axis weighs in each bin of each region: [regions, bins, length]."""
+    """Return the weight of each place along an axis in each bin of each region: [regions, bins, length]."""
     halves = node.str("coordinate_transformation_mode") == "half_pixel"
     given, b = node.int("sampling_ratio"), corners.b
 

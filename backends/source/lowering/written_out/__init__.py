@@ -1,4 +1,4 @@
-"""How operators that a framework has no function for are written in others; merged by name."""
+"""Writes operators without a function in a framework as other operators; merged by name."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Operands = Sequence[Value | None]
 
 @TABLE.op("LpNormalization")
 def lp_normalization(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """What is divided by its norm along an axis; zeros where that is zero."""
+    """Divide by the norm along an axis; zeros where that is zero."""
     (x,) = given(b, operands, 1)
     p = node.int("p")
     if x is None or p not in (1, 2):
@@ -49,7 +49,7 @@ def batch_normalization(b: Builder, node: Operator, operands: Operands) -> list[
 
 @TABLE.op("Dropout")
 def dropout(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """What drops nothing: not in training, or a ratio of 0; its mask is true everywhere."""
+    """Write a Dropout that drops nothing: outside training, or with ratio 0; its mask is true everywhere."""
     x, ratio, training = given(b, operands, 3)
     if x is None:
         return None

@@ -20,7 +20,7 @@ Operands = Sequence[Value | None]
 
 @dataclass(frozen=True)
 class _Axis:
-    """How windows lie along one axis.
+    """The windows along one axis.
 
     Attributes:
         size: of the input.

@@ -39,7 +39,7 @@ def _beside(part: Term, x: Term, node: Operator) -> Term | None:
 
 @TABLE.op("QuantizeLinear")
 def quantize_linear(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """What is divided by the scale, rounded to even, moved by the zero point and kept within the type."""
+    """Divide by the scale, round to even, add the zero point and clamp to the type."""
     x, scale, zero = given(b, operands, 3)
     to = node.types[0]
     if x is None or scale is None or to is None or to.dtype not in _NARROW or node.int("precision"):
@@ -63,7 +63,7 @@ def _to_type(x: Term, zero: Term | None, dtype: str) -> Term:
 
 @TABLE.op("DequantizeLinear")
 def dequantize_linear(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """What is moved by the zero point, times the scale."""
+    """Subtract the zero point and multiply by the scale."""
     x, scale, zero = given(b, operands, 3)
     if x is None or scale is None or x.dtype not in (*_NARROW, "int32"):
         return None
