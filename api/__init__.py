@@ -116,7 +116,7 @@ def load_tree(
     arguments: Mapping[str, object] | None = None,
     trust: bool = False,
 ) -> Graph:
-    """The static part of a model, without inputs: modules, registrations and parameters."""
+    """Return the static part of a model, without inputs: modules, registrations and parameters."""
     return read_tree(model, loading_options(params=params, part=part, arguments=arguments, trust=trust))
 
 

@@ -32,7 +32,7 @@ _ALL = Wanted()
 
 
 def codes() -> set[str]:
-    """The codes that a finding may have."""
+    """Return the codes that a finding may have."""
     return {*CODES, *OF_ERRORS, *(code for cls in PASSES.values() for code in cls.codes)}
 
 
@@ -217,7 +217,7 @@ def _of_graph(
 
 
 def _cause_of(failure: RegraftError, causes: Sequence[Change]) -> str:
-    """The code of the finding by which a model could not be lowered; empty where none explains it."""
+    """Return the code of the finding by which a model could not be lowered; empty where none explains it."""
     for change in causes:
         named = change.place and change.place in str(failure)
         if change.code in ("NP101", "TL102") and (failure.code == "E104" or named):
@@ -226,7 +226,7 @@ def _cause_of(failure: RegraftError, causes: Sequence[Change]) -> str:
 
 
 def _notes(graph: Graph, causes: list[Change]) -> list[str]:
-    """The graph's notes, without those that a finding says too."""
+    """Return the graph's notes, without those that a finding says too."""
     listed = {path for change in causes if change.code in ("PL101", "PL102") for path in change.modules}
     notes = [note for note in graph.origin.notes if not any(f"`{path}`" in note for path in listed)]
     return [*notes, *graph.origin.unreliable]

@@ -126,7 +126,7 @@ def _beside(path: Path, text: bytes) -> Iterator[Path]:
 
 
 def _solved(worst: Sequence[Change], after: Findings) -> list[Change]:
-    """The findings that the edited file does not have.
+    """Return the findings that the edited file does not have.
 
     Raises:
         ModelError: when the edit brings a finding of its own: nothing is written.
@@ -172,7 +172,7 @@ def _outputs(old: str, new: str, inputs: Inputs, options: LoadOptions, solved: S
 
 
 def _compared(reference: Graph, graph: Graph) -> Report:
-    """A comparison with a reference, of a training step too where both can make one."""
+    """Return a comparison with a reference, of a training step too where both can make one."""
     if can_train(reference) and can_train(graph):
         try:
             return compare(reference, graph, None, own=True, copy=True, train=True)
@@ -189,7 +189,7 @@ def _improved(
     unlike: Sequence[Change],
     given: tuple[Inputs, LoadOptions],
 ) -> Report | None:
-    """The comparison of an edited file with a reference; None where the edits make nothing better.
+    """Return the comparison of an edited file with a reference; None where the edits make nothing better.
 
     Args:
         reference: what the file is to be like.
@@ -249,7 +249,7 @@ def _diff(before: bytes, after: bytes, name: str) -> Iterator[str]:
 
 
 def _free(path: Path) -> Path:
-    """A name for the backup that no file has."""
+    """Return a name for the backup that no file has."""
     number = 0
     while True:
         found = path.with_name(f"{path.name}.orig{number or ''}")

@@ -23,7 +23,7 @@ def loading(
     meta: bool = False,
     constants: Mapping[str, object] | None = None,
 ) -> LoadOptions:
-    """The options of `api.load` as one record; any other is a TypeError."""
+    """Return the options of `api.load` as one record; any other is a TypeError."""
     return LoadOptions(
         Path(params) if params is not None else None,
         dynamic_batch,
@@ -40,7 +40,7 @@ def loading(
 
 
 def _values(path: Path, notes: list[str], *, part: str | None) -> Mapping[str, TensorData]:
-    """The weights of a whole checkpoint, without what an optimizer keeps of them."""
+    """Return the weights of a whole checkpoint, without what an optimizer keeps of them."""
     from ..checkpoints import read_training
     from ..checkpoints.shards import require_whole
 
@@ -51,7 +51,7 @@ def _values(path: Path, notes: list[str], *, part: str | None) -> Mapping[str, T
 def _align(
     given: Mapping[str, TensorData], wanted: Mapping[str, tuple[int, ...] | None], notes: list[str]
 ) -> Mapping[str, TensorData]:
-    """The weights by the names of a model, without or with what wrappers put before or into names."""
+    """Return the weights by the names of a model, without or with what wrappers put before or into names."""
     from ..checkpoints.prefixes import aligned
     from ..checkpoints.slots import without_globals
 

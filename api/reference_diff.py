@@ -19,7 +19,7 @@ OTHERWISE = "LK104"
 
 
 def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, str]]]:
-    """The edits that give the layers of a file the settings of the reference, and what these import.
+    """Return the edits that give the layers of a file the settings of the reference, and what these import.
 
     Args:
         report: of a comparison whose target is a copy of the file.
@@ -150,7 +150,7 @@ def differences(report: Report, copy: Path, file: Path) -> list[Change]:
 
 
 def _otherwise(report: Report) -> Change:
-    """A finding of what `verify` says of a difference that is in no setting."""
+    """Return a finding of what `verify` says of a difference that is in no setting."""
     lines = [line.strip() for line in report.causes() if line.strip()]
     writes = [line for line in lines if line.startswith(_WRITE)]
     what = "; ".join([report.summary(), *(line for line in lines[:1] if line not in writes)])

@@ -335,7 +335,7 @@ def lower(
     print_after: Callable[[Pass, Graph], None] | None = None,
     **options: object,
 ) -> Graph:
-    """A graph as a backend brings it to what it writes: what `save` writes, before it is text.
+    """Return a graph as a backend brings it to what it writes: what `save` writes, before it is text.
 
     Args:
         graph: a rewritten graph.
@@ -400,7 +400,7 @@ def target_takes(name: str, option: str) -> bool:
 
 
 def target_of(path: str | Path, to: str | None = None) -> str:
-    """The target asked for, or the one that an output path implies.
+    """Return the target asked for, or the one that an output path implies.
 
     Raises:
         UsageError: when neither tells.
@@ -414,7 +414,7 @@ def target_of(path: str | Path, to: str | None = None) -> str:
 
 
 def target_passes(to: str) -> list[Pass]:
-    """The passes that only one target has, in order: those of its preparation, then its backend's own.
+    """Return the passes that only one target has, in order: those of its preparation, then its backend's own.
 
     Raises:
         UsageError: when there is no such target.
@@ -447,7 +447,7 @@ def _prepared(
 
 
 def _switches() -> set[str]:
-    """The options of `save` that leave a target's preparation out; every target takes all of them."""
+    """Return the options of `save` that leave a target's preparation out; every target takes all of them."""
     return {row.preparation.option for row in TARGETS.values() if row.preparation is not None}
 
 
@@ -457,7 +457,7 @@ def _preparing_passes(to: str) -> list[Pass]:
 
 
 def passes_with_codes() -> list[type[Pass]]:
-    """Every pass that states codes, those of targets included, by name."""
+    """Return every pass that states codes, those of targets included, by name."""
     passes = {cls.name: cls for cls in available_passes()}
     passes |= {p.name: type(p) for target in TARGETS for p in passes_of(target)}
     return [cls for _, cls in sorted(passes.items()) if cls.codes]

@@ -39,7 +39,7 @@ _ADVICE = {
 def read_checkpoint(
     path: Path | str, notes: list[str] | None = None, part: str | None = None
 ) -> dict[str, TensorData]:
-    """The tensors of a checkpoint by name, none of them loaded.
+    """Return the tensors of a checkpoint by name, none of them loaded.
 
     Args:
         path: a file, the index of a checkpoint in shards, or a folder that has one, or one such file. The

@@ -142,7 +142,7 @@ def convert_checkpoint(
 def _in_types(
     made: dict[str, TensorData], types: Mapping[str, str], notes: list[str]
 ) -> dict[str, TensorData]:
-    """The tensors in the element types of a net, where both are floating-point."""
+    """Return the tensors in the element types of a net, where both are floating-point."""
     count: Counter[tuple[str, str]] = Counter()
     for name, data in made.items():
         dtype = types.get(name, data.dtype)
@@ -174,7 +174,7 @@ def _with_optimizer(
     target: Path,
     notes: list[str],
 ) -> dict[str, Any]:
-    """The target's tensors and the optimizer's state with them; a note where it cannot follow."""
+    """Return the target's tensors and the optimizer's state with them; a note where it cannot follow."""
     if state.missing:
         notes.append(f"the optimizer's state is not carried over: {state.missing}")
         return made

@@ -68,7 +68,7 @@ class Diff:
         return not self.only_first and not self.only_second and all(row.equal for row in self.rows)
 
     def to_json(self) -> dict[str, object]:
-        """The report as JSON values; infinities and NaN are text."""
+        """Return the report as JSON values; infinities and NaN are text."""
         return {
             "equal": self.equal,
             "tensors": [
@@ -146,7 +146,7 @@ def _tied(side: Mapping[str, TensorData], names: Iterable[str], paired: set[str]
 
 
 def compared(name: str, other: str, a: TensorData, b: TensorData) -> Difference:
-    """Two tensors, element by element, in chunks and in float64."""
+    """Return two tensors, element by element, in chunks and in float64."""
     first, second = a.numpy(), b.numpy()
     one, two = _Statistics(), _Statistics()
     if a.shape != b.shape:
@@ -215,7 +215,7 @@ def _wide(part: np.ndarray) -> np.ndarray:
 
 
 def matches(a: Mapping[str, TensorData], b: Mapping[str, TensorData]) -> list[tuple[str, str]]:
-    """Pairs of names whose elements are equal, whatever the shape; constant tensors say nothing."""
+    """Return pairs of names whose elements are equal, whatever the shape; constant tensors say nothing."""
     kinds = {(data.dtype, data.nbytes) for data in a.values()} & {(d.dtype, d.nbytes) for d in b.values()}
     found: dict[str, list[str]] = {}
     for name, data in b.items():
@@ -230,7 +230,7 @@ def matches(a: Mapping[str, TensorData], b: Mapping[str, TensorData]) -> list[tu
 
 
 def _digest(data: TensorData) -> str:
-    """A digest of type and elements; empty for tensors all of whose elements are the same."""
+    """Return a digest of type and elements; empty for tensors all of whose elements are the same."""
     array = data.numpy()
     flat = array.reshape(-1)
     if not flat.size or bool((flat == flat[0]).all()):

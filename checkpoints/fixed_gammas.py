@@ -17,7 +17,7 @@ _SHOWN = 3
 
 
 def with_fixed_gammas(given: Mapping[str, TensorData], path: Path, notes: list[str]) -> dict[str, TensorData]:
-    """The tensors of a checkpoint as the symbol beside it uses them.
+    """Return the tensors of a checkpoint as the symbol beside it uses them.
 
     Args:
         given: the tensors.
@@ -34,7 +34,7 @@ def with_fixed_gammas(given: Mapping[str, TensorData], path: Path, notes: list[s
 
 
 def doubtful_gammas(given: Mapping[str, TensorData], path: Path) -> list[str]:
-    """The scales in a file of MXNet without its symbol that are not 1 and may count as 1.
+    """Return the scales in a file of MXNet without its symbol that are not 1 and may count as 1.
 
     They are a symbol's: those of a Gluon block have dots in their names, and nothing fixes them by default.
     """

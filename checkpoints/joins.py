@@ -40,7 +40,7 @@ class Join:
     order: tuple[int, ...] = field(default=())
 
     def turned(self) -> Join:
-        """The same, from the target to the source."""
+        """Return the same, from the target to the source."""
         return Join(self.target, self.source, self.dtype, tuple(int(i) for i in np.argsort(self.order)))
 
     def typed(self, given: Mapping[str, TensorData]) -> Join:
@@ -49,13 +49,13 @@ class Join:
         return Join(self.source, self.target, types.pop(), self.order) if len(types) == 1 else self
 
     def to_json(self) -> dict[str, object]:
-        """The record under ``joins`` of a ``renames.json``."""
+        """Return the record under ``joins`` of a ``renames.json``."""
         sides = [{name: list(shape) for name, shape in side.items()} for side in (self.source, self.target)]
         found: dict[str, object] = {"source": sides[0], "target": sides[1], "dtype": self.dtype}
         return {**found, "order": list(self.order)} if self.order else found
 
     def applied(self, given: Mapping[str, TensorData]) -> dict[str, TensorData]:
-        """The target's tensors, computed when they are asked for.
+        """Return the target's tensors, computed when they are asked for.
 
         Raises:
             ModelError: when a tensor is not there, or not of its shape and type (E801).
@@ -118,7 +118,7 @@ def stacked(
 
 
 def read_joins(found: object, place: str) -> list[Join]:
-    """The records under ``joins`` of a ``renames.json``, checked.
+    """Return the records under ``joins`` of a ``renames.json``, checked.
 
     Raises:
         ModelError: for anything that is no such record, or does not add up (E101).
@@ -180,7 +180,7 @@ class Fused:
     heads: int = 1
 
     def joins(self, given: Mapping[str, TensorData], shapes: Mapping[str, tuple[int, ...]]) -> list[Join]:
-        """The groups that this makes of a checkpoint's tensors, in the checkpoint's direction.
+        """Return the groups that this makes of a checkpoint's tensors, in the checkpoint's direction.
 
         Args:
             given: the tensors.
@@ -221,7 +221,7 @@ class Fused:
     def _join(
         self, whole: str, shape: tuple[int, ...], parts: dict[str, tuple[int, ...]], dtype: str
     ) -> Join:
-        """The parts as the source, the whole as the target."""
+        """Return the parts as the source, the whole as the target."""
         if self.heads > 1 and len({s[0] for s in parts.values()}) > 1:
             raise self._refused(whole, shape[0])
         return stacked(parts, whole, shape, dtype, self.heads)

@@ -48,7 +48,7 @@ class Map:
     colliding: set[str] = field(init=False, default_factory=set)
 
     def source_name(self, row: Rename) -> str:
-        """The name in the source's checkpoint: as declared, or the module path where names collide."""
+        """Return the name in the source's checkpoint: as declared, or the module path where names collide."""
         return row.source_path if row.source in self.colliding else row.source
 
     @cached_property
@@ -75,12 +75,12 @@ class Map:
         ]
 
     def read_by(self, row: Rename) -> list[str]:
-        """The names in the source's checkpoint of all that the target's tensor is made of."""
+        """Return the names in the source's checkpoint of all that the target's tensor is made of."""
         own = [self.source_name(row)] if row.source else []
         return own + [name for norm in row.norms for name in self.statistics(norm) if name]
 
     def made(self, row: Rename, given: Mapping[str, TensorData]) -> TensorData:
-        """The target's tensor of a row, computed when it is asked for.
+        """Return the target's tensor of a row, computed when it is asked for.
 
         Args:
             row: one with a target, whose values are not `DERIVED`.
@@ -233,7 +233,7 @@ def _norm(found: object, place: str) -> Norm:
 
 
 def transformed_shape(row: Rename, place: str = "") -> tuple[int, ...]:
-    """The shape that a row's transform makes of the source's.
+    """Return the shape that a row's transform makes of the source's.
 
     Raises:
         ModelError: when the transform is unknown, or cannot be applied.
@@ -261,7 +261,7 @@ def _order(transform: str) -> list[int] | None:
 
 
 def applied(row: Rename, data: TensorData, *, reverse: bool = False) -> TensorData:
-    """The tensor on the other side of a row, computed when it is asked for.
+    """Return the tensor on the other side of a row, computed when it is asked for.
 
     Args:
         row: the row.
@@ -293,7 +293,7 @@ def _taken_in(
 
 
 def unpacked(values: str, dtype: str, shape: tuple[int, ...], name: str) -> TensorData:
-    """The elements that a map itself holds for the tensor `name`.
+    """Return the elements that a map itself holds for the tensor `name`.
 
     Raises:
         ModelError: when they are damaged.
@@ -323,5 +323,5 @@ _LARGEST = 1 << 28
 
 
 def zeros(dtype: str, shape: tuple[int, ...]) -> TensorData:
-    """A tensor of zeros, made when it is asked for."""
+    """Return a tensor of zeros, made when it is asked for."""
     return TensorData(dtype, shape, lambda: np.zeros(shape, numpy_dtype(dtype)))

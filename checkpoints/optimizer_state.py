@@ -109,7 +109,7 @@ def _is_group(group: object) -> bool:
 
 
 def _count(value: object) -> int:
-    """A number of steps; -1 for anything else."""
+    """Return a number of steps; -1 for anything else."""
     try:
         number = float(value)  # pyright: ignore[reportArgumentType] - a tensor, or anything
     except (TypeError, ValueError, RuntimeError):
@@ -183,7 +183,7 @@ def _embedded(
     kept: Mapping[int, Mapping[str, TensorData]],
     tensors: Mapping[str, TensorData],
 ) -> dict[int, str] | None:
-    """The parameters by the first names in order that have their shapes; None where there are none."""
+    """Return the parameters by the first names in order that have their shapes; None where there are none."""
     found: dict[int, str] = {}
     at = 0
     for number in numbers:

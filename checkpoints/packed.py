@@ -59,7 +59,7 @@ class Vector(NamedTuple):
 
 
 def vector_of(name: str, size: int, shapes: Mapping[str, tuple[int, ...]]) -> Vector | None:
-    """The layer of the other side whose parameters a vector holds; None where nothing tells.
+    """Return the layer of the other side whose parameters a vector holds; None where nothing tells.
 
     Args:
         name: the vector's name.

@@ -9,7 +9,7 @@ from ..ir import ModelError, read_json, require_name
 
 
 def read_pairs(path: Path | str) -> dict[str, str | None] | None:
-    """Path in the source -> path in the target, None for no counterpart; None for a ``renames.json``.
+    """Return path in the source -> path in the target, None for no counterpart; None for a ``renames.json``.
 
     Raises:
         ModelError: when the file is missing, malformed, or no object of paths (E101).
@@ -54,7 +54,7 @@ class Renaming:
         self._longest = max(map(len, pairs), default=0)
 
     def head(self, name: str) -> str | None:
-        """The path of the map that a name is or lies under; None where there is none."""
+        """Return the path of the map that a name is or lies under; None where there is none."""
         end = len(name)
         while end > 0:
             if end <= self._longest and name[:end] in self.pairs:
@@ -63,7 +63,7 @@ class Renaming:
         return None
 
     def __call__(self, name: str) -> str | None:
-        """The name on the other side; None for what has no counterpart."""
+        """Return the name on the other side; None for what has no counterpart."""
         head = self.head(name)
         if head is None:
             return name
@@ -72,5 +72,5 @@ class Renaming:
 
 
 def inverted(pairs: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The map from the target to the source."""
+    """Return the map from the target to the source."""
     return {new: old for old, new in pairs.items() if new is not None}

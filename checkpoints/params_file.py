@@ -9,7 +9,7 @@ from ..ir import ModelError, TensorData
 
 
 def read_params(path: Path) -> dict[str, TensorData]:
-    """The tensors of a .params file, none of them loaded.
+    """Return the tensors of a .params file, none of them loaded.
 
     Raises:
         ModelError: when the file is missing, truncated or malformed, or has arrays without names.

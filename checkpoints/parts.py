@@ -8,7 +8,7 @@ from ..ir import ModelError, TensorData
 
 
 def part_of(tensors: dict[str, TensorData], part: str | None, path: Path) -> dict[str, TensorData]:
-    """The tensors whose names begin with a part, without it; all of them where there is none.
+    """Return the tensors whose names begin with a part, without it; all of them where there is none.
 
     Raises:
         ModelError: E801 when no name begins so.

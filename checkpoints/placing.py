@@ -278,7 +278,7 @@ def _member(parameter: Parameter, paths: tuple[str, ...], name: str, loose: set[
 
 
 def _loose_paths(net: Graph) -> set[str]:
-    """Paths of parameters that lead through a plain list, tuple or dict."""
+    """Return paths of parameters that lead through a plain list, tuple or dict."""
     found: set[str] = set()
     for path, key, _ in net.modules.registrations():
         if net.modules.module(key).arguments.get("unregistered"):

@@ -44,7 +44,7 @@ class Alignment:
     rivals: list[str] = field(default_factory=list)
 
     def applied(self, tensors: Mapping[str, TensorData]) -> dict[str, TensorData]:
-        """The tensors under the names found."""
+        """Return the tensors under the names found."""
         return {self.names[name]: data for name, data in tensors.items() if name in self.names}
 
 
@@ -101,7 +101,7 @@ class _Table:
         self.wrapped = len(bare) < len(exact) or any(key not in exact for key in bare)
 
     def find(self, parts: Parts) -> str | None:
-        """The one name of these parts, torch's wrappers apart."""
+        """Return the one name of these parts, torch's wrappers apart."""
         found = self.exact.get(parts)
         if found is not None or (not self.wrapped and _WRAPPERS.isdisjoint(parts)):
             return found
@@ -155,7 +155,7 @@ def align(mine: Shapes, theirs: Shapes, *, insert: bool = False) -> Alignment:
 def aligned(
     tensors: Mapping[str, TensorData], known: Shapes, notes: list[str], *, insert: bool = False
 ) -> dict[str, TensorData]:
-    """The tensors under names without, or with, the parts that tell them from the other side's.
+    """Return the tensors under names without, or with, the parts that tell them from the other side's.
 
     Args:
         tensors: by name.
@@ -200,7 +200,7 @@ def without_prefix(
 
 
 def _split(name: str) -> Parts:
-    """The parts of a name; none of one that is too long to be a person's."""
+    """Return the parts of a name; none of one that is too long to be a person's."""
     parts = tuple(name.split(".")) if len(name) <= _LONGEST else ()
     return parts if len(parts) <= _DEEPEST else ()
 
@@ -297,7 +297,7 @@ def _without_a_part(parts: Parts) -> Iterator[tuple[Parts, Parts, bool]]:
 
 
 def _single(pairs: Mapping[str, str]) -> dict[str, str]:
-    """The pairs whose second name is in no other pair."""
+    """Return the pairs whose second name is in no other pair."""
     count: dict[str, int] = {}
     for other in pairs.values():
         count[other] = count.get(other, 0) + 1
@@ -338,7 +338,7 @@ def _chosen(rules: list[_Rule]) -> tuple[list[_Rule], list[str]]:
 
 
 def _moved(name: str, other: str) -> str:
-    """A name with another's path: what the name's own framework calls the parameter stays."""
+    """Return a name with another's path: what the name's own framework calls the parameter stays."""
     last = _dotted(name).rpartition(".")[2]
     path = _dotted(other).rpartition(".")[0]
     return f"{path}.{last}" if path else last

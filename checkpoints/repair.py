@@ -153,7 +153,7 @@ class Fit:
         return lines
 
     def to_json(self) -> dict[str, object]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         p = self.placement
         return {
             "equal": self.equal,
@@ -263,14 +263,14 @@ def repair_checkpoint(
 
 
 def _shaped(data: TensorData, shape: tuple[int, ...]) -> TensorData:
-    """A tensor with a net's axes of one element."""
+    """Return a tensor with a net's axes of one element."""
     if data.shape == shape:
         return data
     return TensorData(data.dtype, shape, lambda: data.numpy().reshape(shape), data.storage)
 
 
 def _folded(placement: Placement) -> list[SharedCells]:
-    """The shared names, those of the same cells together."""
+    """Return the shared names, those of the same cells together."""
     groups: dict[tuple[tuple[str, ...], str], list[Shared]] = {}
     for shared in placement.shared:
         cells = tuple(_cell(m, shared.saved) for m in shared.members)
@@ -287,7 +287,7 @@ def _folded(placement: Placement) -> list[SharedCells]:
 
 
 def _cell(member: Member, saved: str) -> str:
-    """The path of the cell in which a parameter has the name that it was saved under."""
+    """Return the path of the cell in which a parameter has the name that it was saved under."""
     return next(
         (path.removesuffix(f".{saved}") for path in member.paths if path.endswith(f".{saved}")), member.path
     )

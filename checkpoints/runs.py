@@ -141,7 +141,7 @@ class Runs:
         return lines
 
     def to_json(self) -> dict[str, object]:
-        """The report as JSON values."""
+        """Return the report as JSON values."""
         parted = self.parted
         return {
             "equal": self.equal,

@@ -100,7 +100,7 @@ def lay_side_by_side(
 def _read(
     files: tuple[Path | str, Path | str], part: str | None, notes: list[str]
 ) -> list[dict[str, TensorData]]:
-    """The tensors of two checkpoints, of a part where a file has it.
+    """Return the tensors of two checkpoints, of a part where a file has it.
 
     Raises:
         ModelError: where neither has the part.
@@ -145,7 +145,7 @@ def _laid_side_by_side(
     apart: bool,
     notes: list[str],
 ) -> list[Pair]:
-    """The pairs of names, the first in the second's layout; what was transposed is said.
+    """Return the pairs of names, the first in the second's layout; what was transposed is said.
 
     Only a `kernel` against a `weight` is transposed; in files of one framework a shape is a shape.
     """
@@ -238,6 +238,6 @@ def _fits(mapping: Map, row: Rename, given: Mapping[str, TensorData]) -> bool:
 
 
 def _laid_out(row: Rename, data: TensorData, reverse: bool) -> TensorData:
-    """A tensor in the other side's layout; as it is where its shape is not the row's."""
+    """Return a tensor in the other side's layout; as it is where its shape is not the row's."""
     known = not computed(row.transform) and data.shape == tuple(row.target_shape if reverse else row.shape)
     return applied(row, data, reverse=reverse) if known else data

@@ -52,7 +52,7 @@ def optimizer_names(tensors: Mapping[str, TensorData]) -> set[str]:
 def without_globals(
     tensors: Mapping[str, TensorData], wanted: Container[str], notes: list[str]
 ) -> Mapping[str, TensorData]:
-    """The tensors of a net, without single numbers of its training that the net has no parameter for.
+    """Return the tensors of a net, without single numbers of its training that the net has no parameter for.
 
     Args:
         tensors: by name.

@@ -30,7 +30,7 @@ _GLUON = re.compile(r"^(?:([lr])(\d+)_)?([ih])2h_(weight|bias)$")
 
 
 def plain_name(name: str) -> str:
-    """A parameter's name in torch's terms.
+    """Return a parameter's name in torch's terms.
 
     Example:
         >>> plain_name("stem.bn.moving_variance"), plain_name("lstm.w_ih_l0")
@@ -54,13 +54,13 @@ def role_of(attribute: str) -> str:
 
 
 def dotted(name: str, framework: str) -> str:
-    """A symbol's name, `bn0_moving_var`, as a path."""
+    """Return a symbol's name, `bn0_moving_var`, as a path."""
     flat = _FLAT.match(name) if framework == "mxnet" else None
     return f"{flat[1]}.{flat[2]}" if flat else name
 
 
 def universal_name(name: str) -> str:
-    """A name of any framework in torch's terms; a symbol's as a path.
+    """Return a name of any framework in torch's terms; a symbol's as a path.
 
     Example:
         >>> universal_name("bn0_moving_var"), universal_name("stem.bn.gamma")
@@ -84,6 +84,6 @@ def gluon_role(role: str) -> str:
 
 
 def plain_shape(shape: Iterable[int]) -> tuple[int, ...]:
-    """A shape without kernel axes of one element, which frameworks add: (O, I, 1, k) is (O, I, k)."""
+    """Return a shape without kernel axes of one element, which frameworks add: (O, I, 1, k) is (O, I, k)."""
     first, *rest = [tuple(shape)[:2], *tuple(shape)[2:]]
     return (*first, *(n for n in rest if n != 1))

@@ -136,7 +136,7 @@ def _state(
 
 
 def _not_plain(name: object, value: Unknown, path: Path, *, among: bool) -> ModelError:
-    """The error for an object in the place of a tensor, or of all tensors."""
+    """Return the error for an object in the place of a tensor, or of all tensors."""
     shown = _shown(value)
     message = f"expected a plain tensor under `{name}`, got `{shown}`, which was not run"
     hint = "where its class is available, save plain tensors; .dequantize() makes one of a quantised tensor"

@@ -41,7 +41,7 @@ def spelled_map(
     pairs: Mapping[str, str | None] | None,
     notes: list[str],
 ) -> Map:
-    """The map that the frameworks' own spelling says, for a file and the suffix of another.
+    """Return the map that the frameworks' own spelling says, for a file and the suffix of another.
 
     Args:
         given: the source's tensors, without what wrappers put before names.
@@ -118,7 +118,7 @@ def framework_of(path: Path, names: Iterable[str]) -> str:
 
 
 def _turned(given: Mapping[str, TensorData], pairs: Mapping[str, str | None] | None, place: str) -> Renaming:
-    """The pairs in the direction of a checkpoint's names."""
+    """Return the pairs in the direction of a checkpoint's names."""
     forth = Renaming(pairs or {})
     if not pairs:
         return forth
@@ -158,7 +158,7 @@ def _layers(given: Mapping[str, TensorData], named: Mapping[str, str | None]) ->
 
 
 def _respelled(name: str, layers: _Layers, framework: str, problems: list[str]) -> str | None:
-    """A name in another framework's terms; None for what it does not keep."""
+    """Return a name in another framework's terms; None for what it does not keep."""
     plain = plain_name(name)
     layer, _, role = plain.rpartition(".")
     roles = layers.roles.get(layer, {})

@@ -98,7 +98,7 @@ def _set_quiet(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def language_option() -> click.Option:
-    """The option that names the language of messages, before or behind the command's name."""
+    """Return the option that names the language of messages, before or behind the command's name."""
     return click.Option(
         ["--lang"],
         type=click.Choice(LANGUAGES),
@@ -119,7 +119,7 @@ def _set_color(ctx: click.Context, _: click.Parameter, value: str) -> None:
 
 
 def option_of(command: click.Command, key: str) -> click.Option | None:
-    """The option that a key of a configuration is, by any of its long names without the dashes."""
+    """Return the option that a key of a configuration is, by any of its long names without the dashes."""
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             names = [*parameter.opts, *parameter.secondary_opts]
@@ -129,7 +129,7 @@ def option_of(command: click.Command, key: str) -> click.Option | None:
 
 
 def long_names(command: click.Command) -> list[str]:
-    """The keys that a configuration may have for a command."""
+    """Return the keys that a configuration may have for a command."""
     found: list[str] = []
     for parameter in command.params:
         if isinstance(parameter, click.Option):

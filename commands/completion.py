@@ -60,7 +60,7 @@ class PassName(_Completed):
     """A pass with options, or a file of your own."""
 
     def items(self, incomplete: str) -> list[CompletionItem]:
-        """Names of passes; files where a path is begun."""
+        """Return names of passes; files where a path is begun."""
         from .. import api
 
         if "/" in incomplete or ".py" in incomplete:

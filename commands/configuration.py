@@ -48,7 +48,7 @@ def defaults_of(group: click.Group, named: Path | None) -> dict[str, Any]:
 
 
 def _found() -> Path | None:
-    """The nearest pyproject.toml, if it has a table of ours."""
+    """Return the nearest pyproject.toml, if it has a table of ours."""
     try:
         here = Path.cwd()
     except OSError:  # the working directory is gone
@@ -83,7 +83,7 @@ def _read(path: Path, named: bool) -> Mapping[str, Any]:
 
 
 def _checked(group: click.Group, table: Mapping[str, Any], path: Path, *, trusted: bool) -> dict[str, Any]:
-    """Every key as click has it: those at the top for all commands that have the option."""
+    """Return every key as click has it: those at the top for all commands that have the option."""
     defaults: dict[str, dict[str, Any]] = {}
     everywhere = {key: value for key, value in table.items() if not isinstance(value, dict)}
     for key, value in everywhere.items():

@@ -101,7 +101,7 @@ _ROWS = 20
 
 
 def _curve(values: list[float]) -> str:
-    """Numbers over time as bars, the largest the highest."""
+    """Return numbers over time as bars, the largest the highest."""
     top = max((v for v in values if math.isfinite(v)), default=0.0)
     return "".join(
         "?" if not math.isfinite(v) else _BARS[min(int(v / top * 8), 7) if top else 0] for v in values

@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 def rows_of(found: Mapping[str, Findings], file: str) -> list[Row]:
-    """The findings in the models of a file.
+    """Return the findings in the models of a file.
 
     Args:
         found: name of a model -> its findings.
@@ -48,7 +48,7 @@ def rows_of(found: Mapping[str, Findings], file: str) -> list[Row]:
 
 
 def github_lines(rows: Iterable[Row]) -> list[str]:
-    """One workflow command for each finding, which GitHub shows at its line."""
+    """Return one workflow command for each finding, which GitHub shows at its line."""
     lines: list[str] = []
     for name, change, places in rows:
         path, line = places[0]
@@ -59,7 +59,7 @@ def github_lines(rows: Iterable[Row]) -> list[str]:
 
 
 def sarif(rows: Sequence[Row], meanings: Mapping[str, str], version: str) -> object:
-    """A SARIF log of one run.
+    """Return a SARIF log of one run.
 
     Args:
         rows: the findings.

@@ -15,13 +15,13 @@ LANGUAGES = ("en", "zh")
 
 
 def language() -> str:
-    """The language asked for: by --lang, else by the environment, as gettext reads it."""
+    """Return the language asked for: by --lang, else by the environment, as gettext reads it."""
     ctx = click.get_current_context(silent=True)
     return (None if ctx is None else ctx.meta.get(LANGUAGE)) or language_of_environment()
 
 
 def language_of_environment() -> str:
-    """The language of the first variable that is set, of those that gettext reads."""
+    """Return the language of the first variable that is set, of those that gettext reads."""
     for variable in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
         value = os.environ.get(variable)
         if value:
@@ -30,7 +30,7 @@ def language_of_environment() -> str:
 
 
 def language_of(arguments: Sequence[str]) -> str:
-    """The language that a command line asks for, wherever --lang stands in it, else the environment's.
+    """Return the language that a command line asks for, wherever --lang stands in it, else the environment's.
 
     Help and usage errors are printed before the options behind them are parsed.
     """

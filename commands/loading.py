@@ -36,17 +36,17 @@ class _Target(click.ParamType):
         return click.Choice(targets.target_names())
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """All names, as the help shows them."""
+        """Return all names, as the help shows them."""
         return self._choice().get_metavar(param, ctx)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name, or a usage error that lists all."""
+        """Return the name, or a usage error that lists all."""
         return self._choice().convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The names that begin so."""
+        """Return the names that begin so."""
         return self._choice().shell_complete(ctx, param, incomplete)
 
 
@@ -96,7 +96,7 @@ class Loading:
         return [value for _, value in specs] or None
 
     def constructor(self) -> dict[str, object]:
-        """The --arg options: Python literals or JSON's, else text."""
+        """Return the --arg options: Python literals or JSON's, else text."""
         return constructor_arguments(self.arguments)
 
     def constant_inputs(self) -> dict[str, object]:
@@ -115,7 +115,7 @@ class Loading:
         return found
 
     def axes(self) -> dict[str, list[int]] | None:
-        """The --dynamic options: input name -> axes."""
+        """Return the --dynamic options: input name -> axes."""
         from ..ir import UsageError
 
         axes: dict[str, list[int]] = {}
@@ -127,7 +127,7 @@ class Loading:
         return axes or None
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments of `api.load`, once what --extension names was run."""
+        """Return the keyword arguments of `api.load`, once what --extension names was run."""
         from ..api.extensions import load_extension
 
         for path in self.extensions:

@@ -183,7 +183,7 @@ def change_rows(changes: list[Change]) -> list[dict[str, object]]:
 
 
 def error_row(error: RegraftError) -> dict[str, object]:
-    """An error as JSON has it, with every operator that is missing."""
+    """Return an error as JSON has it, with every operator that is missing."""
     missing = getattr(error, "missing", ())
     return {
         "code": error.code,
@@ -232,7 +232,7 @@ def print_table(table: Table) -> None:
 
 
 def table_of(*columns: str) -> Table:
-    """A table with boxes on a terminal and bare columns in a pipe; ``>`` marks a right-aligned one."""
+    """Return a table with boxes on a terminal and bare columns in a pipe; ``>`` marks a right-aligned one."""
     from rich import box
     from rich.table import Table
 

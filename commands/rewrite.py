@@ -300,7 +300,7 @@ def _page_of_failure(page: Callable[[Report, Graph], None], graph: Graph) -> Ite
 
 
 def _further(stubs: list[str], notes: list[str]) -> list[str]:
-    """A note of every stub that the frontend has not noted."""
+    """Return a note of every stub that the frontend has not noted."""
     found = [f"stub to be written by hand: {stub}" for stub in stubs]
     return [stub for stub in found if not any(stub.partition(" - ")[0] in note for note in notes)]
 

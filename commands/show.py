@@ -138,7 +138,7 @@ def show(
 
 
 def _document(summary: Summary, costs: Costs, unknown: list[str]) -> dict[str, object]:
-    """The table as JSON has it."""
+    """Return the table as JSON has it."""
     return {
         "modules": [
             {

@@ -210,7 +210,7 @@ def _targets() -> list[str]:
 
 
 def _spell(step: str, key: str, value: object) -> Sequence[str]:
-    """The arguments that say an option of a suite; none where only another command or target takes it.
+    """Return the arguments that say an option of a suite; none where only another command or target takes it.
 
     Raises:
         LookupError: with the names of all options, for a key that is none.
@@ -239,12 +239,12 @@ def _spell(step: str, key: str, value: object) -> Sequence[str]:
 
 
 def _plain(value: object) -> str:
-    """A value of a table as --arg and --input take it."""
+    """Return a value of a table as --arg and --input take it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _told(rows: Iterator[Row], cases: int) -> list[Row]:
-    """The rows, each said as it comes: a bar on a terminal, lines in a pipe."""
+    """Return the rows, each said as it comes: a bar on a terminal, lines in a pipe."""
     import sys
 
     found: list[Row] = []

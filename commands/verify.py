@@ -128,7 +128,7 @@ def verify(
 
 
 def _both(recipes: tuple[str, ...]) -> tuple[str, str] | None:
-    """One recipe for each side; None for none.
+    """Return one recipe for each side; None for none.
 
     Raises:
         UsageError: for one, or more than two.

@@ -87,13 +87,13 @@ def _of_short_names(subject: Subject, change: Change) -> str:
 
 
 def _with_second_line(subject: Subject, change: Change) -> Change:
-    """A finding of a module that is registered twice, with the line that does it again."""
+    """Return a finding of a module that is registered twice, with the line that does it again."""
     place = _registered_again(subject, change)
     return replace(change, message=f"{change.message}, again at {place}") if place else change
 
 
 def _registered_again(subject: Subject, change: Change) -> str:
-    """The line that registers a module under its last path; empty where nobody knows."""
+    """Return the line that registers a module under its last path; empty where nobody knows."""
     path, _, name = change.modules[-1].rpartition(".")
     owner = dict(subject.parts()).get(path)
     seen = registrations(owner).get(name)
@@ -110,13 +110,13 @@ def _of_aliases(subject: Subject, change: Change) -> str:
 
 
 def _with_line(subject: Subject, change: Change) -> Change:
-    """A finding of a module that is never called, with the line that registers it."""
+    """Return a finding of a module that is never called, with the line that registers it."""
     place = "" if "registered at" in change.message else _registered_at(subject, change.place)
     return replace(change, message=f"{change.message}, registered at {place}") if place else change
 
 
 def _registered_at(subject: Subject, path: str) -> str:
-    """The line that registers a part; empty where nobody knows."""
+    """Return the line that registers a part; empty where nobody knows."""
     above, _, name = path.rpartition(".")
     owner = dict(subject.parts()).get(above)
     seen = registrations(owner).get(name) if subject.framework == "mindspore" else None
@@ -186,7 +186,7 @@ _LISTED = 4
 
 
 def _tops(change: Change) -> list[str]:
-    """The parts of the root in which a module is registered, where another path of it lies outside."""
+    """Return the parts of the root in which a module is registered, where another path of it lies outside."""
     tops = dict.fromkeys(path.partition(".")[0] for path in change.modules if "." in path)
     return [top for top in tops if any(not path.startswith(f"{top}.") for path in change.modules)]
 

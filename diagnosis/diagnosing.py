@@ -24,7 +24,7 @@ def sort_findings(subject: Subject, found: Sequence[Change]) -> list[Change]:
 
 
 def cannot_run(subject: Subject) -> str:
-    """The code of the finding with which a part of the model cannot run; empty where none is known."""
+    """Return the code of the finding with which a part of the model cannot run; empty where none is known."""
     return forward_without_construct.code_of_parts(subject) if _is_live(subject) else ""
 
 

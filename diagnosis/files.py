@@ -23,7 +23,7 @@ class ModelName:
 
 
 def names_in(module: ModuleType) -> list[ModelName]:
-    """The instances of a file, then the classes that it defines and that no instance is made of."""
+    """Return the instances of a file, then the classes that it defines and that no instance is made of."""
     instances = {name: value for name, value in vars(module).items() if is_model(value)}
     tools = {name: kind for name, value in instances.items() if (kind := _kind_of_tool(value))}
     nets = {name: value for name, value in instances.items() if name not in tools}

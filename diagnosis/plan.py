@@ -63,14 +63,14 @@ def _lists(subject: Subject, change: Change) -> Iterator[Edit]:
 
 
 def _names(change: Change, attribute: str, value: Any) -> Iterator[Edit]:
-    """Names for Parameters that share one, or have the number that MindSpore gives those without."""
+    """Yield names for Parameters that share one, or have the number that MindSpore gives those without."""
     names = {parameter.name for parameter in value}
     if len(names) < len(value) or change.code == "PN101" or any(n.startswith("Parameter") for n in names):
         yield Edit("name", _line(change.place), attribute)
 
 
 def _container(subject: Subject, code: str, value: Any) -> str:
-    """The constructor to wrap a list or dict with, as the file can call it; empty where none fits."""
+    """Return the constructor to wrap a list or dict with, as the file can call it; empty where none fits."""
     space = vars(subject.module) if subject.module is not None else {}
     is_dict = isinstance(value, dict)
     if code == "PL102" and subject.framework == "mindspore":

@@ -88,7 +88,7 @@ _LINE = re.compile(r"([^\s,`(]+\.py):(\d+)")
 
 
 def files_of(subject: Subject) -> dict[str, Path]:
-    """The user's files by the names that findings have for them."""
+    """Return the user's files by the names that findings have for them."""
     return {path.name: path for path in _files(subject)}
 
 
@@ -97,7 +97,7 @@ def _is_silent(codes: set[str] | None, code: str) -> bool:
 
 
 def _files(subject: Subject) -> Iterable[Path]:
-    """The user's files: that of the model, and those of the classes of its parts."""
+    """Yield the user's files: that of the model, and those of the classes of its parts."""
     if subject.file is not None:
         yield subject.file
     if subject.model is None or not hasattr(subject.model, "__dict__"):

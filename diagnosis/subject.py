@@ -80,7 +80,7 @@ class Subject:
         return [] if self.syntax is None else belonging(self.syntax, self.name)
 
     def place(self, line: int) -> str:
-        """A line of the file, as findings name it."""
+        """Return a line of the file, as findings name it."""
         return f"{self.file.name}:{line}" if self.file is not None else ""
 
     def parts(self) -> Iterator[tuple[str, Any]]:
@@ -145,7 +145,7 @@ def is_model(value: object) -> bool:
 
 
 def class_place(cls: type, member: str = "") -> str:
-    """File and line of a class of the user's, or of a function in it."""
+    """Return file and line of a class of the user's, or of a function in it."""
     found: Any = vars(cls).get(member) if member else cls
     try:
         file = inspect.getsourcefile(cls)
@@ -156,7 +156,7 @@ def class_place(cls: type, member: str = "") -> str:
 
 
 def assigned_at(cls: type, attribute: str) -> str:
-    """File and line of ``self.<attribute> = …`` in a class of the user's or one that it comes from."""
+    """Return file and line of ``self.<attribute> = …`` in a class of the user's or one that it comes from."""
     for each in cls.__mro__:
         found = None if each is object else class_source(each)
         for node in () if found is None else ast.walk(found.tree):
@@ -191,7 +191,7 @@ def belonging(tree: ast.Module, name: str) -> list[ast.stmt]:
 
 
 def _names_bound(statement: ast.stmt) -> set[str]:
-    """The names that a statement binds, or whose value it changes by calling a method."""
+    """Return the names that a statement binds, or whose value it changes by calling a method."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
     if isinstance(statement, (ast.Import, ast.ImportFrom)):

@@ -35,7 +35,7 @@ class _Saved:
 
 
 def read_ckpt(path: Path) -> dict[str, TensorData]:
-    """The tensors of a .ckpt, none of them loaded.
+    """Return the tensors of a .ckpt, none of them loaded.
 
     Raises:
         ModelError: when the file is missing, truncated or malformed, with the byte at fault.
@@ -76,7 +76,7 @@ def _end(file: MappedFile) -> int:
 
 
 def _shape(saved: _Saved) -> tuple[int, ...]:
-    """The shape; MindSpore writes a scalar's dimensions as [0]."""
+    """Return the shape; MindSpore writes a scalar's dimensions as [0]."""
     return () if saved.shape == (0,) and any(length for _, length in saved.slices) else saved.shape
 
 

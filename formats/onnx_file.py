@@ -31,7 +31,7 @@ class _Header:
 
 
 def read_onnx(path: Path) -> dict[str, TensorData]:
-    """The initializers of a model's graph, none of them loaded.
+    """Return the initializers of a model's graph, none of them loaded.
 
     Raises:
         ModelError: when the file is missing, truncated or malformed, with the byte at fault.

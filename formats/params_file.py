@@ -210,7 +210,7 @@ def _densified(
     auxiliary: list[Callable[[], np.ndarray]],
     place: str,
 ) -> Callable[[], np.ndarray]:
-    """A loader that makes a row-sparse or CSR array dense; refuses indices outside the array."""
+    """Return a loader that makes a row-sparse or CSR array dense; refuses indices outside the array."""
 
     def load() -> np.ndarray:
         dense = np.zeros(shape, dtype)

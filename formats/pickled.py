@@ -168,7 +168,7 @@ class _Machine:
         return value
 
     def _items(self) -> list[Any]:
-        """All above the last mark."""
+        """Return all above the last mark."""
         at = len(self.stack) - 1
         while self.stack[at] is not _MARK:  # as far in all as there are instructions that push
             at -= 1
@@ -389,7 +389,7 @@ _PLAIN_CLASSES = frozenset(
 
 
 def _empty(*items: Any) -> dict[Any, Any] | None:
-    """An OrderedDict as torch.save writes it, empty until its items follow."""
+    """Return an OrderedDict as torch.save writes it, empty until its items follow."""
     return None if items else {}
 
 

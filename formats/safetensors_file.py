@@ -26,7 +26,7 @@ _TYPES = {short: name for name, short in _NAMES.items()}
 
 
 def read_safetensors(path: Path) -> dict[str, TensorData]:
-    """The tensors of a .safetensors file, none of them loaded.
+    """Return the tensors of a .safetensors file, none of them loaded.
 
     Raises:
         ModelError: when the file is missing, truncated or malformed.

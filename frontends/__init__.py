@@ -146,7 +146,7 @@ def _without_net(model: str) -> UsageError:
 
 
 def _with_values(row: Frontend, model: object, options: LoadOptions, *, own: bool) -> object:
-    """A live model with the values of the file that the options name; itself where they name none."""
+    """Return a live model with the values of the file that the options name; itself where they name none."""
     if options.params is None or options.values is None:
         return model
     given = options.values(options.params, options.noted)
@@ -214,7 +214,7 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
 
 
 def _ranges(graph: Graph, inputs: Inputs) -> dict[str, tuple[int, int]]:
-    """The bounds that the user gave, by the graph's own input names."""
+    """Return the bounds that the user gave, by the graph's own input names."""
     names = [n.name for n in graph.input_nodes()]
     given = list(enumerate(bounds_of(inputs)))
     given = [

@@ -51,7 +51,7 @@ _watching: set[type] = set()
 
 
 def construction_of(model: Any, path: str = "") -> Construction | None:
-    """The call that constructed a live model, or a part of it; None where nobody watched.
+    """Return the call that constructed a live model, or a part of it; None where nobody watched.
 
     Args:
         model: a Cell or a Module, or None.
@@ -70,7 +70,7 @@ def arguments_of(part: Any) -> dict[str, Any] | None:
 
 
 def asked_at(model: Any, path: str = "") -> str:
-    """The line that calls the function in which a part is constructed; empty where nobody watched.
+    """Return the line that calls the function in which a part is constructed; empty where nobody watched.
 
     Args:
         model: a Cell or a Module, or None.
@@ -81,7 +81,7 @@ def asked_at(model: Any, path: str = "") -> str:
 
 
 def drawn_at(model: Any, path: str, name: str) -> Construction | None:
-    """The call of the user's that last drew the values of a parameter; None where nobody watched.
+    """Return the call of the user's that last drew the values of a parameter; None where nobody watched.
 
     Args:
         model: a Cell or a Module, or None.
@@ -112,7 +112,7 @@ def is_fresh(model: Any) -> bool:
 
 
 def current_call(frame: FrameType | None) -> Construction | None:
-    """The call that the user's code is in; None where only ours and libraries' runs."""
+    """Return the call that the user's code is in; None where only ours and libraries' runs."""
     found = _user_frame(frame)
     return None if found is None else _construction(found)
 
@@ -138,7 +138,7 @@ def _calls(source: bytes) -> dict[tuple[int, int | None, int, int | None], ast.C
 
 
 def part_at(model: Any, path: str) -> Any:
-    """A part of a live Cell or Module by its path; None where there is none."""
+    """Return a part of a live Cell or Module by its path; None where there is none."""
     for name in filter(None, path.split(".")):
         held = getattr(model, "__dict__", {})
         model = (held.get("_cells") or held.get("_modules") or {}).get(name)
@@ -180,7 +180,7 @@ def constructions_noted(base: Any) -> Iterator[None]:
 
 
 def _arguments(frame: FrameType | None, part: Any, user: FrameType) -> dict[str, Any] | None:
-    """The arguments of the outermost constructor of a library's that makes a part, simple ones only.
+    """Return the arguments of the outermost constructor of a library's that makes a part, simple ones only.
 
     Args:
         frame: of the innermost constructor.
@@ -207,7 +207,7 @@ def _arguments(frame: FrameType | None, part: Any, user: FrameType) -> dict[str,
 
 
 def _user_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame, from one on, that is neither ours nor a library's."""
+    """Return the innermost frame, from one on, that is neither ours nor a library's."""
     while frame is not None:
         if is_users_file(frame.f_code.co_filename):
             return frame
@@ -216,7 +216,7 @@ def _user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def _construction(frame: FrameType) -> Construction:
-    """The call that a frame is in."""
+    """Return the call that a frame is in."""
     positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
     if None in positions:  # compiled without them
         return Construction(frame.f_code.co_filename, frame.f_lineno, frame.f_lineno, 0, 0)

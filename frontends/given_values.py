@@ -79,7 +79,7 @@ def with_names_of(
     given: Mapping[str, TensorData],
     options: LoadOptions | None,
 ) -> Mapping[str, TensorData]:
-    """A file's tensors by the names that a model wants, as far as options say how names are aligned.
+    """Return a file's tensors by the names that a model wants, as far as options say how names are aligned.
 
     Args:
         wanted: name -> shape, None where it is not known.

@@ -118,7 +118,7 @@ _BOUNDED = re.compile(r"(?P<spec>.*)\[(?P<low>-?\d{1,18}),\s*(?P<high>-?\d{1,18}
 def drawn_within(
     random: np.random.Generator, bounds: tuple[int, int], shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
-    """Values between bounds, of which the upper one is not reached."""
+    """Return values between bounds, of which the upper one is not reached."""
     if np.dtype(dtype).kind in "iu":
         return random.integers(*bounds, shape).astype(dtype)
     return np.asarray(random.uniform(*bounds, shape), dtype)
@@ -277,7 +277,7 @@ def is_nested(value: object) -> bool:
 
 
 def parts_of(value: object) -> dict[str, Any]:
-    """The attributes of an object, such as a cache, that hold arrays or tensors; none of an array."""
+    """Return the attributes of an object, such as a cache, that hold arrays or tensors; none of an array."""
     if not hasattr(value, "__dict__") or _is_array(value) or callable(value):
         return {}
     return {name: part for name, part in vars(value).items() if _holds_arrays(part)}
@@ -300,7 +300,7 @@ def _holds_arrays(value: object, depth: int = 4) -> bool:
 
 
 def arrays_of(value: Any) -> Iterator[Array]:
-    """The arrays of an input as `as_arrays` gives it, in order; numbers and texts are none."""
+    """Yield the arrays of an input as `as_arrays` gives it, in order; numbers and texts are none."""
     if isinstance(value, np.ndarray):
         yield value
     elif is_dataclass(value):
@@ -312,7 +312,7 @@ def arrays_of(value: Any) -> Iterator[Array]:
 
 
 def _nested(value: Any) -> Any:
-    """An array, or where a container holds more than numbers, the container with arrays in it."""
+    """Return an array, or where a container holds more than numbers, the container with arrays in it."""
     if isinstance(value, dict):
         new = copy(value)  # of its class, which may have more to it
         for name, inner in value.items():
@@ -370,7 +370,7 @@ def _spelling(name: str, shape: str, dtype: str) -> str:
 
 
 def by_input_name(inputs: Inputs, names: Sequence[str]) -> dict[str, Array] | None:
-    """The inputs a caller gave, by the graph's input names; None for none."""
+    """Return the inputs a caller gave, by the graph's input names; None for none."""
     if inputs is None:
         return None
     given = [

@@ -115,7 +115,7 @@ def _of_responses(given: Arguments, framework: str) -> Arguments:
 
 
 def _further(class_name: str, given: Arguments, rank: int | None) -> Arguments:
-    """Arguments that MindSpore's layer needs besides for what torch's does by itself."""
+    """Return arguments that MindSpore's layer needs besides for what torch's does by itself."""
     if class_name == "LayerNorm" and rank is not None:
         shape = given.get("normalized_shape")
         begin = rank - (1 if isinstance(shape, int) else len(shape or ()))

@@ -68,7 +68,7 @@ class LoweringTable(Generic[C]):
         return name in self.renamed or name in self.functions
 
     def names(self) -> list[str]:
-        """Every source operator with a lowering, sorted."""
+        """Return every source operator with a lowering, sorted."""
         return sorted([*self.renamed, *self.functions])
 
     def require(

@@ -281,7 +281,7 @@ def raised_below(where: str) -> ModelError | None:
 
 
 def file_module(where: str) -> ModuleType | None:
-    """The module of a file that was named; None before that."""
+    """Return the module of a file that was named; None before that."""
     path = Path(where)
     return sys.modules.get(_unique_name(path)) if path.is_file() else None
 
@@ -305,7 +305,7 @@ def _unique_name(path: Path) -> str:
 
 
 def _import_module(where: str, reference: str) -> ModuleType:
-    """A module by its dotted name: installed, or in the working directory, as for ``python -m``."""
+    """Return a module by its dotted name: installed, or in the working directory, as for ``python -m``."""
     try:
         with neighbours_importable(Path.cwd()):
             return importlib.import_module(where)
@@ -334,7 +334,7 @@ def _summary(error: BaseException) -> str:
 
 
 def _last_line(error: BaseException, reference: str) -> str:
-    """The innermost line of the user's own file in a traceback."""
+    """Return the innermost line of the user's own file in a traceback."""
     where = reference.rpartition(":")[0]
     line = ""
     trace = error.__traceback__

@@ -142,7 +142,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A function's code and that of the functions inside it."""
+    """Yield a function's code and that of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -210,7 +210,7 @@ def _cache_kept(cached: Any) -> _Undo:
 
 
 def _entries_of(cached: Any) -> dict[Any, Any] | None:
-    """The dict in which a cache of functools looks its entries up; None where Python hides it."""
+    """Return the dict in which a cache of functools looks its entries up; None where Python hides it."""
     held = gc.get_referents(cached)
     own = [i for i, value in enumerate(held) if value is cached.__wrapped__]
     found = held[own[-1] - 1] if own and own[-1] else None

@@ -103,5 +103,5 @@ def cross_entropy(
 
 
 def _weights_text(weights: Any) -> str | None:
-    """The weights of classes, all of them; None where all count alike."""
+    """Return the weights of classes, all of them; None where all count alike."""
     return None if weights is None else f"[{', '.join(f'{float(v):.6g}' for v in array_of(weights))}]"

@@ -16,7 +16,7 @@ Group = Mapping[str, Any]
 
 
 def array_of(value: Any) -> np.ndarray:
-    """The elements of a number, tensor or Parameter, in one dimension."""
+    """Return the elements of a number, tensor or Parameter, in one dimension."""
     for name in ("detach", "asnumpy", "numpy"):
         if hasattr(value, name):
             value = getattr(value, name)()
@@ -24,7 +24,7 @@ def array_of(value: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """A Python float of a number, tensor or Parameter, without the digits that float32 adds."""
+    """Return a Python float of a number, tensor or Parameter, without the digits that float32 adds."""
     return float(f"{float(array_of(value)[0]):.7g}")
 
 
@@ -251,7 +251,7 @@ def _calls_of(schedule: Any) -> int | None:
 def rates_of_groups(
     groups: Callable[[], Sequence[Any]], script: Script, steps: int, reference: str
 ) -> list[tuple[float, ...]]:
-    """The learning rate of each group at each step, by advancing a schedule that is used up by it.
+    """Return the learning rate of each group at each step, by advancing a schedule that is used up by it.
 
     Where the script does not say how many steps it makes, those up to the schedule's end.
     """

@@ -42,7 +42,7 @@ def exits_refused() -> Iterator[None]:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of a traceback that is neither ours nor a library's."""
+    """Return the innermost line of a traceback that is neither ours nor a library's."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if is_users_file(frame.filename):
             return f"{frame.filename}:{frame.lineno}"
@@ -74,7 +74,7 @@ class _Neighbours(MetaPathFinder):
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,  # noqa: ARG002 - the protocol's
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of a module of the folder, where the folder's own code asks for it."""
+        """Return the spec of a module of the folder, where the folder's own code asks for it."""
         if path is not None or fullname in sys.stdlib_module_names or not self._is_own():
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, [self._folder])
@@ -115,7 +115,7 @@ def _distributions() -> dict[str, list[str]]:
 
 @cache
 def _dependencies() -> frozenset[str]:
-    """The distributions that this package and the frameworks need, and what those need."""
+    """Return the distributions that this package and the frameworks need, and what those need."""
     found: set[str] = set()
     waiting = ["regraft", "torch", "mindspore"]
     while waiting:
@@ -131,7 +131,7 @@ def _dependencies() -> frozenset[str]:
 
 
 def _required(text: str) -> str:
-    """The name in a requirement such as ``numpy>=1.26; extra == "x"``."""
+    """Return the name in a requirement such as ``numpy>=1.26; extra == "x"``."""
     end = next((at for at, c in enumerate(text) if not (c.isalnum() or c in "-_.")), len(text))
     return text[:end]
 

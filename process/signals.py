@@ -94,7 +94,7 @@ def _is_replaced() -> bool:
 
 
 def c_handler(number: int) -> bytes:
-    """The address of the function that the operating system calls for a signal."""
+    """Return the address of the function that the operating system calls for a signal."""
     return _action(number)[:_POINTER]
 
 
@@ -112,7 +112,7 @@ def _installer() -> Callable[[], None]:
 
 
 def _action(number: int) -> bytes:
-    """The operating system's record of what a signal does; first of all the handler's address."""
+    """Return the operating system's record of what a signal does; first of all the handler's address."""
     import ctypes
 
     found = ctypes.create_string_buffer(256)
@@ -123,7 +123,7 @@ def _action(number: int) -> bytes:
 
 @functools.cache
 def _system() -> ctypes.CDLL:
-    """The C library; to open it is slow beside a call of it, and a load makes 128 calls."""
+    """Return the C library; to open it is slow beside a call of it, and a load makes 128 calls."""
     import ctypes
 
     return ctypes.CDLL(None)

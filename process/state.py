@@ -126,7 +126,7 @@ def _float_environment() -> ctypes.Array[ctypes.c_char]:
 
 
 def _changed(read: Callable[[], Any], write: Callable[[Any], object]) -> Callable[[Any], object]:
-    """A setter that is called where the state is another."""
+    """Return a setter that is called where the state is another."""
     return lambda kept: None if read() == kept else write(kept)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def braced(paths: Iterable[str]) -> list[str]:
-    """Paths with numbers folded together, as a shell would write them.
+    """Return paths with numbers folded together, as a shell would write them.
 
     Example:
         >>> braced(["stem", "layer1.0.conv1", "layer1.0.conv2", "layer1.1.conv1", "layer1.1.conv2"])

@@ -28,7 +28,7 @@ def _searches(graph: Graph, key: int, slot: int) -> bool:
 
 
 def with_meaning(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The same inputs within their ranges, and in order where they are meant to be.
+    """Return the same inputs within their ranges, and in order where they are meant to be.
 
     A sorted one of integers starts as the example does: offsets at 0.
     """

@@ -360,7 +360,7 @@ def _with_magnitudes(
 
 
 def _oracle(source: Graph, python: str | Path) -> Runner:
-    """The source in its own framework, in another Python."""
+    """Return the source in its own framework, in another Python."""
     from .oracle.mxnet_runner import MXNetRunner
 
     return MXNetRunner(source, python)
@@ -369,7 +369,7 @@ def _oracle(source: Graph, python: str | Path) -> Runner:
 def _nodes(
     sides: Sides, inputs: Mapping[str, Array] | None, seed: int, threads: int | None
 ) -> list[ModuleRow]:
-    """The lowering itself, node by node, where the source's own framework shows its nodes."""
+    """Return the lowering itself, node by node, where the source's own framework shows its nodes."""
     from .oracle.mxnet_runner import MXNetRunner
     from .oracle.nodes import compare_nodes
 

@@ -55,7 +55,7 @@ def _indented(text: str) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """A line of prose in lines that fit a terminal; what is indented is code and stays."""
+    """Return a line of prose in lines that fit a terminal; what is indented is code and stays."""
     fits = len(line) <= _WIDTH or line.startswith((" ", ">", "."))
     return [line] if fits else textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
@@ -100,7 +100,7 @@ def _explained(code: str, meaning: str, found_by: str, cls: type[Pass] | None = 
 
 
 def _of_pass(cls: type[Pass]) -> Page:
-    """The page of what a pass does to any net: no fault of its author's."""
+    """Return the page of what a pass does to any net: no fault of its author's."""
     text = sections(cls)
     return Page(
         cause=" ".join(text.get("Why", text[""]).split()),

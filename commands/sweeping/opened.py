@@ -93,7 +93,7 @@ def opened_from_json(document: object) -> Opened:
 
 
 def _source(path: Path) -> Path:
-    """The source of compiled Python, anything else as it is."""
+    """Return the source of compiled Python, anything else as it is."""
     if path.suffix == ".pyc":
         try:
             return Path(source_from_cache(str(path)))

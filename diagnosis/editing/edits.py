@@ -91,7 +91,7 @@ def apply_edits(
 
 
 def _in_characters(edit: Edit, lines: Sequence[str]) -> Edit:
-    """An edit whose span counts characters, of one that counts bytes."""
+    """Return an edit whose span counts characters, of one that counts bytes."""
     first, begin, last, end = edit.span
     columns = [len(lines[at - 1].encode()[:byte].decode()) for at, byte in ((first, begin), (last, end))]
     return replace(edit, span=(first, columns[0], last, columns[1]))
@@ -297,7 +297,7 @@ def _editor(edits: Sequence[Edit]):
         return call.with_changes(args=[*_before_another(call), _keyword(call, edit.name, value)])
 
     def _argument(call: cst.Call, name: str, position: int) -> cst.Arg | None:
-        """The argument of a call that has a name, or else a place among those without keyword."""
+        """Return the argument of a call that has a name, or else a place among those without keyword."""
         found = next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
         starred = next((at for at, a in enumerate(call.args) if a.star), len(call.args))
         bare = [a for a in call.args[:starred] if a.keyword is None]
@@ -310,7 +310,7 @@ def _editor(edits: Sequence[Edit]):
         return cst.Arg(value, cst.Name(name), tight, comma)
 
     def _before_another(call: cst.Call) -> list[cst.Arg]:
-        """The arguments of a call, with what stands between two of them after the last one."""
+        """Return the arguments of a call, with what stands between two of them after the last one."""
         if not call.args:
             return []
         *others, last = call.args

@@ -17,12 +17,12 @@ def find(subject: Subject) -> list[Change]:
 
 
 def code_of_parts(subject: Subject) -> str:
-    """The code of the first finding for a class of the model's parts; empty where there is none."""
+    """Return the code of the first finding for a class of the model's parts; empty where there is none."""
     return next((change.code for cls in _of_parts(subject) if (change := _change(cls)) is not None), "")
 
 
 def _classes(subject: Subject) -> dict[type, None]:
-    """The user's classes in the model, then those that its statements define as leaves."""
+    """Return the user's classes in the model, then those that its statements define as leaves."""
     own = [] if subject.module is None else [cls for _, cls in classes_of(subject.module)]
     defined = {getattr(statement, "name", None) for statement in subject.statements}
     leaves = (c for c in own if c.__name__ in defined and not any(c in other.__mro__[1:] for other in own))
@@ -30,7 +30,7 @@ def _classes(subject: Subject) -> dict[type, None]:
 
 
 def _of_parts(subject: Subject) -> dict[type, None]:
-    """The user's classes that parts of the model are of, each once, in order."""
+    """Return the user's classes that parts of the model are of, each once, in order."""
     return {type(part): None for _, part in subject.parts() if not is_library_class(type(part))}
 
 

@@ -100,7 +100,7 @@ def _named_otherwise(
 
 
 def _tied(path: str, name: str, others: list[str], assignments: list[_Assignment]) -> Change:
-    """A note of a Parameter that several layers share, and that is called by its first path."""
+    """Return a note of a Parameter that several layers share, and that is called by its first path."""
     both = {path, *others}
     tie = next((each for each in assignments if each.path in both and each.value in both), None)
     listed = ", ".join(f"`{other}`" for other in others)

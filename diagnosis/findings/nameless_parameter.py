@@ -15,7 +15,7 @@ _NUMBERED = re.compile(r"Parameter[#$]\d+$")
 
 
 def find(subject: Subject) -> list[Change]:
-    """One finding for all Parameters that a Cell holds under a number."""
+    """Return one finding for all Parameters that a Cell holds under a number."""
     if subject.framework != "mindspore":
         return []
     found: list[Change] = []

@@ -11,7 +11,7 @@ CODES = {"NC101": "the first call of the net renames parameters: the order of th
 
 
 def find(subject: Subject) -> list[Change]:
-    """A finding for names that the first call changes (a note beside the conflict), or has changed."""
+    """Return a finding for names that the first call changes (a note beside the conflict), or has changed."""
     if subject.framework != "mindspore":
         return []
     before = _names_of(subject)

@@ -14,7 +14,7 @@ CODES = {"SI101": "Cells were inserted into a SequentialCell, which never runs t
 
 
 def find(subject: Subject) -> list[Change]:
-    """One finding for every SequentialCell that holds Cells which its `construct` does not know."""
+    """Return one finding for every SequentialCell that holds Cells which its `construct` does not know."""
     if subject.framework != "mindspore":
         return []
     return [change for path, part in subject.parts() if (change := _change(subject, path, part)) is not None]

@@ -10,7 +10,7 @@ CODES = {"NP101": "a construct gives a tensor to NumPy: no graph can hold that, 
 
 
 def find(subject: Subject) -> list[Change]:
-    """A finding for each class of the model's parts whose construct does so."""
+    """Return a finding for each class of the model's parts whose construct does so."""
     if subject.framework != "mindspore":
         return []
     found: list[Change] = []

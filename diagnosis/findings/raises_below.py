@@ -24,13 +24,13 @@ EXPLAINS: dict[str, Callable[[str], bool]] = {
 
 
 def cause_of(subject: Subject, found: Sequence[Change]) -> Change | None:
-    """The finding that explains what the file raised."""
+    """Return the finding that explains what the file raised."""
     text = "" if subject.raised is None else subject.raised.message
     return next((c for c in found if c.code in EXPLAINS and EXPLAINS[c.code](text)), None)
 
 
 def find(subject: Subject, found: Sequence[Change]) -> list[Change]:
-    """The finding for what was raised, a note where another finding explains it."""
+    """Return the finding for what was raised, a note where another finding explains it."""
     if subject.raised is None:
         return []
     text, cause = subject.raised.message, cause_of(subject, found)

@@ -43,7 +43,7 @@ def find(subject: Subject) -> list[Change]:
 
 
 def _made_in_calls(subject: Subject) -> list[Change]:
-    """A finding for each layer with weights that `construct` or `forward` makes and calls at once."""
+    """Return a finding for each layer with weights that `construct` or `forward` makes and calls at once."""
     method = "forward" if subject.framework == "torch" else "construct"
     functions = [
         node
@@ -125,6 +125,6 @@ def _statements(function: Function) -> Iterator[ast.stmt]:
 
 
 def _constructed(function: ast.expr, module: ModuleType | None) -> type | None:
-    """The Cell or Module class that an expression such as ``nn.Conv2d`` names in a module."""
+    """Return the Cell or Module class that an expression such as ``nn.Conv2d`` names in a module."""
     found = resolve_name(function, module)
     return found if is_model_class(found) else None

@@ -14,7 +14,7 @@ CODES = {
 
 
 def unlike(what: str, layer: str, *, place: str = "", advice: str = "", code: str = "LK101") -> Change:
-    """A finding of a layer that differs from the reference's.
+    """Return a finding of a layer that differs from the reference's.
 
     Args:
         what: both settings, in words.

@@ -16,7 +16,7 @@ CODES: dict[str, str] = {**OF_LAYERS, **OF_FUNCTIONS, **OF_SCRIPTS}
 
 
 def find_traps(subject: Subject) -> list[Change]:
-    """The traps in a MindSpore model and its file; none in a model of another framework."""
+    """Return the traps in a MindSpore model and its file; none in a model of another framework."""
     if subject.framework != "mindspore":
         return []
     return [*find_in_layers(subject), *find_in_functions(subject), *find_in_scripts(subject)]

@@ -27,7 +27,7 @@ _Trap = tuple[int, str, str, str]
 
 
 def find(subject: Subject) -> list[Change]:
-    """A finding for each call in the user's classes and functions that the model is made of."""
+    """Return a finding for each call in the user's classes and functions that the model is made of."""
     found: dict[tuple[str, int, str], Change] = {}
     for file, module, tree in _sources(subject):
         for node in ast.walk(tree):
@@ -50,7 +50,7 @@ def _sources(subject: Subject) -> Iterator[tuple[str, ModuleType | None, ast.AST
 
 
 def _judge(node: ast.AST, module: ModuleType | None) -> Iterator[_Trap]:
-    """The traps of one node."""
+    """Yield the traps of one node."""
     if isinstance(node, ast.Call):
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             return

@@ -79,7 +79,7 @@ Trap = tuple[str, str]
 
 
 def find(subject: Subject) -> list[Change]:
-    """A finding for each trap of each call that constructs layers of the model."""
+    """Return a finding for each trap of each call that constructs layers of the model."""
     found: dict[tuple[str, str], tuple[Trap, list[str]]] = {}
     for layer, place in _layers(subject):
         for code, trap in _judge(layer):
@@ -120,7 +120,7 @@ def _has_default(layer: _Layer, row: Difference) -> bool:
 
 
 def _layers(subject: Subject) -> Iterator[tuple[_Layer, str]]:
-    """Every layer of MindSpore's that the user's own code constructs, and where."""
+    """Yield every layer of MindSpore's that the user's own code constructs, and where."""
     parts = dict(subject.parts())
     pads = _find_same_pads(subject.graph)
     following = {
@@ -256,7 +256,7 @@ def _judge_axes(layer: _Layer) -> Trap | None:
 
 
 def _judge_momentum(layer: _Layer) -> Trap | None:
-    """A share of at most a half that is kept: 0.1 as torch's layers have it."""
+    """Return a share of at most a half that is kept: 0.1 as torch's layers have it."""
     given = layer.given("momentum")
     if given is not None and not isinstance(given, ast.Constant):
         return None

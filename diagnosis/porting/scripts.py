@@ -109,7 +109,7 @@ def _instance(subject: Subject) -> str:
 
 
 def _called(call: ast.Call, subject: Subject) -> str:
-    """The name of what a call calls, where that is MindSpore's; else empty."""
+    """Return the name of what a call calls, where that is MindSpore's; else empty."""
     found = resolve_name(call.func, subject.module)
     home = getattr(found, "__module__", None) or ""
     return getattr(found, "__name__", "") if home.startswith("mindspore") else ""

@@ -57,7 +57,7 @@ FAMILIES: dict[str, tuple[Difference, ...]] = {
 
 @cache
 def with_other_defaults(name: str) -> tuple[Difference, ...]:
-    """The rows of a function or class of MindSpore whose default is another, one an argument.
+    """Return the rows of a function or class of MindSpore whose default is another, one an argument.
 
     Args:
         name: its own, without the module.

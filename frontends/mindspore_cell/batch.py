@@ -28,7 +28,7 @@ class BatchDependenceError(Exception):
 
 
 def generalise(first: Program, second: Program, sizes: tuple[int, int]) -> Program:
-    """One program with N in place of every number that grows with the batch.
+    """Return one program with N in place of every number that grows with the batch.
 
     Args:
         first: the model compiled at the first batch size.
@@ -59,7 +59,7 @@ def _same_operators(first: Program | Function, second: Program | Function) -> bo
 
 
 def _generalised(first: Any, second: Any, compare: _Comparison, names: dict[str, str]) -> Any:
-    """One graph or function with N in place of what grows with the batch."""
+    """Return one graph or function with N in place of what grows with the batch."""
     if names.get(first.output, first.output) != second.output:
         raise BatchDependenceError("what is returned depends on the batch size")
     lists = _lists_of_effects(first)

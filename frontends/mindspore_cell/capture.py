@@ -160,7 +160,7 @@ def _shapes(result: Any) -> list[tuple[int, ...] | None]:
 
 
 def _tensors(arrays: Sequence[Any]) -> list[Any]:
-    """Tensors of arrays; a tensor, whose size is left open, is itself."""
+    """Return tensors of arrays; a tensor, whose size is left open, is itself."""
     from mindspore import Tensor
 
     return [Tensor(np.array(a, order="C", ndmin=a.ndim)) if isinstance(a, np.ndarray) else a for a in arrays]
@@ -243,7 +243,7 @@ def _refusal_without_self(kind: Any) -> ModelError:
 
 
 def _user_line(root: Any, error: Exception, listing: str) -> str:
-    """The innermost line outside MindSpore: in the traceback, or in the compiler's own listing."""
+    """Return the innermost line outside MindSpore: in the traceback, or in the compiler's own listing."""
     found = ""
     for frame in traceback.extract_tb(error.__traceback__):
         found = f"{Path(frame.filename).name}:{frame.lineno}" if _is_users(frame.filename) else found

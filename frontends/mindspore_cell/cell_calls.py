@@ -20,7 +20,7 @@ class Marker:
 
     @staticmethod
     def of(node: Node) -> Marker | None:
-        """The marker that a node is, or None."""
+        """Return the marker that a node is, or None."""
         text = node.attributes.get("regraft") if node.op == "Identity" else None
         if text is None:
             return None
@@ -172,7 +172,7 @@ class _Walk:
         return sources[position] if position < len(sources) else None
 
     def _left(self, marker: Marker, home: int | None) -> int | None:
-        """The call that an exit marker ends: the innermost of its Cell around the value."""
+        """Return the call that an exit marker ends: the innermost of its Cell around the value."""
         at = home
         while at is not None:
             if id(self.calls[at].cell) == marker.cell:

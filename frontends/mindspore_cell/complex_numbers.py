@@ -70,7 +70,7 @@ def _part(found: Any, name: str) -> Any:
 
 
 def _paired(real: Any, imag: Any) -> Any:
-    """Pairs of the values of two results of the same form."""
+    """Return pairs of the values of two results of the same form."""
     if is_list(real):
         return tuple(_paired(r, i) for r, i in zip(real, imag, strict=True))
     return Pair(real, imag)

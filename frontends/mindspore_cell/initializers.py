@@ -72,7 +72,7 @@ def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
 
 
 def law_of_object(value: Any) -> Initializer | None:
-    """An Initializer object, a number, or the name of one."""
+    """Return an Initializer object, a number, or the name of one."""
     if isinstance(value, str):
         drawing = MINDSPORE.drawing(value)
         return None if drawing is None else drawing.read({})

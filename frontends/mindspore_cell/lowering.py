@@ -121,7 +121,7 @@ class Lowerer:
                 self.arguments.setdefault(call, {})[position] = (names[position], value)
 
     def as_output(self, found: Any) -> Value:
-        """A value for a graph output that may be a constant."""
+        """Return a value for a graph output that may be a constant."""
         if isinstance(found, Value):
             return found
         call = Call(Node("output", "output"), [found], self.builder, cell=None, place="output", users=[0])
@@ -279,14 +279,14 @@ class _Run:
             prints.add(node.op, operands, self.builder, self.place_of(node))
 
     def _size(self, node: Node, found: Any) -> Any:
-        """A size of the batch as a value, and a tuple that holds one."""
+        """Return a size of the batch as a value, and a tuple that holds one."""
         parts = found if is_list(found) else [found]
         if not any(isinstance(part, (Size, BatchFill)) for part in parts):
             return found
         return Call(node, [found], self.builder, cell=None, place="", users=[0]).value(0)
 
     def _control(self, node: Node) -> Any:
-        """A function with arguments, a choice of such, or a call."""
+        """Return a function with arguments, a choice of such, or a call."""
         if node.op == "Partial":
             callee = self.read(node.inputs[0])
             assert isinstance(callee, Closure), callee
@@ -312,7 +312,7 @@ class _Run:
             return self.lowerer.control_flow.call(callee, given, self.builder, number)
 
     def _item(self, node: Node, sequence: Sequence[Any], index: int) -> Any:
-        """One result of several; lowerings leave out those at the end that training alone reads."""
+        """Return one result of several; lowerings leave out those at the end that training alone reads."""
         if not -len(sequence) <= index < len(sequence):
             nodes = self.lowerer.program.all_nodes()
             maker = next((n.op for n in nodes if n.name == node.inputs[0]), "a sequence")
@@ -390,7 +390,7 @@ def _refused(op: str, place: str) -> UnsupportedError:
 
 
 def dropped_share(cell: Any) -> float:
-    """The probability with which a Dropout Cell drops an element."""
+    """Return the probability with which a Dropout Cell drops an element."""
     p = getattr(cell, "p", getattr(cell, "prob", None))
     keep = getattr(cell, "keep_prob", None)
     return (

@@ -116,7 +116,7 @@ def _construct_for(form: Form) -> tuple[str, tuple[tuple[str, int], ...]]:
 
 @cache
 def _compiled(text: str) -> Any:
-    """A function called `construct`, with a file name for its source."""
+    """Return a function called `construct`, with a file name for its source."""
     name = f"<regraft {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
     names: dict[str, Any] = {"__name__": __name__}
     exec(compile(text, name, "exec"), names)  # noqa: S102 - of numbers and of names of arguments only
@@ -124,7 +124,7 @@ def _compiled(text: str) -> Any:
 
 
 def _readable(text: str) -> Any:
-    """A function whose source `inspect` finds, where MindSpore's compiler asks for it."""
+    """Return a function whose source `inspect` finds, where MindSpore's compiler asks for it."""
     function = _compiled(text)
     name = function.__code__.co_filename
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # others may clear it

@@ -197,7 +197,7 @@ def _kind(attribute: Any) -> str:
 
 
 def _type(attribute: Any) -> Any:
-    """The type that a node's `shape` attribute states."""
+    """Return the type that a node's `shape` attribute states."""
     kind = _kind(attribute)
     if kind == "TENSORS":
         found = [_tensor_type(t) for t in attribute.tensors]
@@ -214,7 +214,7 @@ _INTEGERS = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UI
 
 
 def _value(attribute: Any) -> Any:
-    """The value of a constant or an attribute.
+    """Return the value of a constant or an attribute.
 
     At top level a scalar is in the singular field (`i`); inside a tuple it is in the repeated one (`ints`).
     """

@@ -99,7 +99,7 @@ def written_plainly(tree: Any, file: str, offset: int, attempts: Attempts) -> An
 
 
 def _own_argument(function: ast.FunctionDef) -> str:
-    """The name of the Cell's own argument in its `construct`, where it is another than ``self``."""
+    """Return the name of the Cell's own argument in its `construct`, where it is another than ``self``."""
     arguments = [*function.args.posonlyargs, *function.args.args]
     if function.name != "construct" or not arguments:
         return ""

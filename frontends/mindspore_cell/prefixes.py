@@ -29,7 +29,7 @@ def prefix_left_out(part: Any) -> tuple[ClassSource, ast.Call] | None:
 
 
 def expected_name(model: Any, path: str) -> str:
-    """The name that MindSpore gives a parameter: its path, without what Cells leave out at its head.
+    """Return the name that MindSpore gives a parameter: its path, without what Cells leave out at its head.
 
     A Cell names its children's parameters by their paths in it when they are inserted, whatever they were
     called before; one with auto_prefix=False leaves them as they are.

@@ -158,7 +158,7 @@ def _symbolic_axes(names: Sequence[str], arrays: Arrays, options: LoadOptions) -
 
 
 def _sizes(arrays: Arrays, axes: dict[int, tuple[int, ...]]) -> tuple[int, int] | None:
-    """Two sizes to compile at, or None when the symbolic axes do not have one size.
+    """Return two sizes to compile at, or None when the symbolic axes do not have one size.
 
     Primes that no other dimension has: where the batch equals another dimension, MindSpore's simplifications
     (a transpose of equal axes, a reshape to the same shape) would differ between the two.
@@ -172,7 +172,7 @@ def _sizes(arrays: Arrays, axes: dict[int, tuple[int, ...]]) -> tuple[int, int] 
 
 
 def _resized(arrays: Arrays, axes: dict[int, tuple[int, ...]], size: int) -> list[np.ndarray]:
-    """The tensors with their symbolic axes cut or repeated to `size`."""
+    """Return the tensors with their symbolic axes cut or repeated to `size`."""
     out: list[np.ndarray] = []
     for number, array in enumerate(arrays):
         for axis in axes.get(number, ()):
@@ -369,7 +369,7 @@ def _remove_calls(graph: Graph, keys: Sequence[int], recorded: int, finder: Call
 
 
 def _place(graph: Graph, calls: Sequence[CellCall], keys: Sequence[int], number: int) -> str:
-    """The module's path and the line of the nearest `construct` that is not MindSpore's own."""
+    """Return the module's path and the line of the nearest `construct` that is not MindSpore's own."""
     path = graph.modules.path(graph.modules.call(keys[number]).module) or type(calls[0].cell).__name__
     at: int | None = number
     while at is not None:

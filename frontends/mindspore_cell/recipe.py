@@ -182,7 +182,7 @@ def _named(parameter: Any, names: Mapping[int, str], reference: str) -> str:
 
 
 def _own_rules(script: Script, names: Mapping[int, str], steps: int, reference: str) -> dict[str, UpdateRule]:
-    """The rules of an `nn.Optimizer`, whose learning rates and weight decay are its own."""
+    """Return the rules of an `nn.Optimizer`, whose learning rates and weight decay are its own."""
     optimizer = script.optimizer
     if script.schedule is not None:
         raise ModelError(
@@ -223,7 +223,7 @@ def _decay(optimizer: Any, at: int, reference: str) -> float:
 
 
 def _rates(rate: Any, steps: int, reference: str) -> tuple[float, ...]:
-    """The learning rate of each step: MindSpore asks for that of step 0 first."""
+    """Return the learning rate of each step: MindSpore asks for that of step 0 first."""
     from mindspore import Parameter, Tensor
     from mindspore import dtype as mstype
 

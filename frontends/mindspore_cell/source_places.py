@@ -24,7 +24,7 @@ class CellPlace:
     above: CellPlace | None = None
 
     def of_class(self) -> str:
-        """File and line of the owner's class, empty for one of MindSpore's own."""
+        """Return file and line of the owner's class, empty for one of MindSpore's own."""
         found = class_source(type(self.owner))
         return f"{found.file}:{found.line}" if found else ""
 

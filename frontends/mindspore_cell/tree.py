@@ -123,7 +123,7 @@ def _add_parameter(graph: Graph, tree: CellTree, cell: Any, key: int, attribute:
 
 
 def data_of(parameter: Any) -> TensorData:
-    """A Parameter's values, borrowed."""
+    """Return a Parameter's values, borrowed."""
     dtype = dtype_name(_numpy_dtype(parameter))
     return TensorData(
         dtype, tuple(parameter.shape), lambda: parameter.asnumpy(), ("mindspore", parameter.data_ptr())

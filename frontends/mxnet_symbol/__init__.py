@@ -64,7 +64,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         return graph
 
     def probed(types: Mapping[str, TensorType], batch: int) -> Graph:
-        """The graph of other sizes, of which nothing but types is wanted."""
+        """Return the graph of other sizes, of which nothing but types is wanted."""
         if any(node.op == "RNN" for node in symbol.all_operators()):  # which asks for modules
             return lowered(types, batch)
         tree = add_parameters(Graph(), variables, stored)

@@ -18,7 +18,7 @@ _LARGEST = 1 << 62
 
 
 def literal(text: str) -> object:
-    """The value of a number, tuple, list, True, False or None written as text.
+    """Return the value of a number, tuple, list, True, False or None written as text.
 
     Raises:
         ValueError: for anything else.

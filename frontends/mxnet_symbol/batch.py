@@ -26,7 +26,7 @@ _MOST_LEFT_OUT = 8  # inputs
 def read_at_sizes(
     arrays: Mapping[str, np.ndarray], options: LoadOptions, lower: Lower, probe: Lower
 ) -> Graph:
-    """The graph with symbolic axes where that is proved, else without; a note in its origin says why.
+    """Return the graph with symbolic axes where that is proved, else without; a note in its origin says why.
 
     The axes are those asked for, or axis 0 of all inputs that share the first one's batch, or of all but one
     of these, or of the first alone. Each choice is tried: the symbol read with names for these axes must have
@@ -104,7 +104,7 @@ def _choices(
 
 
 def _symbolic(static: Types, axes: Mapping[str, tuple[int, ...]], batch: int) -> dict[str, TensorType]:
-    """The types with names at these axes: ``N`` for the batch, ``data_2`` for another."""
+    """Return the types with names at these axes: ``N`` for the batch, ``data_2`` for another."""
     types: dict[str, TensorType] = {}
     taken = {"N"}
     for name, type_ in static.items():
@@ -131,7 +131,7 @@ def _example_sizes(types: Types, static: Types) -> dict[str, int]:
 
 
 def _sizes(types: Types, static: Types, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, int]]:
-    """Numbers for the symbols: those of the examples, then primes that no dimension of an input has."""
+    """Yield numbers for the symbols: those of the examples, then primes that no dimension of an input has."""
     examples = _example_sizes(types, static)
     yield examples
     used = {d for a in arrays.values() for d in a.shape}

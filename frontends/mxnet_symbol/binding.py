@@ -22,7 +22,7 @@ def bind(
     *,
     narrow: bool = False,
 ) -> dict[str, np.ndarray]:
-    """The example of every input by name, in the symbol's order.
+    """Return the example of every input by name, in the symbol's order.
 
     Args:
         inputs: what the caller gave, by name or by position; labels may be given and are not needed.
@@ -74,7 +74,7 @@ def bind(
 
 
 def declared_dtype(node: SymbolNode) -> str | None:
-    """The element type that a variable states, or None."""
+    """Return the element type that a variable states, or None."""
     flag = node.hidden.get("__dtype__", "")
     return {str(number): name for number, name in enumerate(DTYPES)}.get(flag)
 
@@ -83,7 +83,7 @@ _EXAMPLE_BATCH = 2  # where the file leaves only the batch open, with a 0
 
 
 def declared_sizes(node: SymbolNode) -> tuple[int, ...] | None:
-    """The shape that a variable states, or None where it states none or leaves a size open."""
+    """Return the shape that a variable states, or None where it states none or leaves a size open."""
     shape = _stated_shape(node)
     return shape if shape is not None and all(d > 0 for d in shape) else None
 

@@ -63,7 +63,7 @@ def unrolled(b: Builder, node: SymbolNode, operands: Sequence[Value | None], low
 
 
 def _run(call: Call, part: Symbol, given: Sequence[Value], lower: Lower) -> list[Value]:
-    """The outputs of a symbol on values for its variables, in the order in which it reads them."""
+    """Return the outputs of a symbol on values for its variables, in the order in which it reads them."""
     variables = [node for node in part.nodes if node.is_variable]
     call.bounded(len(call.graph.flow), _MOST_NODES)
     if len(variables) != len(given):
@@ -91,7 +91,7 @@ def _output(values: dict[int, list[Value]], reference: tuple[int, int], place: s
 
 
 def _places(call: Call, name: str, count: int) -> list[int]:
-    """The numbers of an attribute ``in_data_locs``, each below `count`."""
+    """Return the numbers of an attribute ``in_data_locs``, each below `count`."""
     found = call.ints(name, ())
     if not all(0 <= place < count for place in found):
         raise ModelError("E101", f"expected `{name}` of numbers below {count}, got {found}", place=call.place)
@@ -132,7 +132,7 @@ def _stacked(call: Call, values: Sequence[Value]) -> Value:
 
 
 def _cond(call: Call, given: list[Value], lower: Lower) -> list[Value]:
-    """The outputs of one branch; both are computed."""
+    """Return the outputs of one branch; both are computed."""
     names = ("cond", "then", "else")
     results = [
         _run(call, part, [given[i] for i in _places(call, f"{name}_input_locs", len(given))], lower)
@@ -143,7 +143,7 @@ def _cond(call: Call, given: list[Value], lower: Lower) -> list[Value]:
 
 
 def _flag(call: Call, value: Value) -> Value:
-    """A condition, an array of one number, as a flag without dimensions."""
+    """Return a condition, an array of one number, as a flag without dimensions."""
     return call.cast(call.reshape(value, []), "bool")
 
 
@@ -178,7 +178,7 @@ def _while_loop(call: Call, given: list[Value], lower: Lower) -> list[Value]:
 
 
 def _written_out(call: Call, loop: _While, given: list[Value], lower: Lower) -> list[Value]:
-    """Every turn after the other; those behind the last one change nothing."""
+    """Return every turn after the other; those behind the last one change nothing."""
     condition, function = call.node.subgraphs
     values, running = list(given), call.constant(True)
     found: list[list[Value]] = []
@@ -196,7 +196,7 @@ def _written_out(call: Call, loop: _While, given: list[Value], lower: Lower) -> 
 
 
 def _looped(call: Call, loop: _While, given: list[Value], lower: Lower) -> list[Value]:
-    """A Loop that carries the number of the turn, the variables, and what is collected, row by row."""
+    """Return a Loop that carries the number of the turn, the variables, and what is collected, row by row."""
     condition, function = call.node.subgraphs
     call.bounded(loop.turns, _MOST_LOOPED)
     first = _flag(call, _run(call, condition, [given[i] for i in loop.tested], lower)[0])

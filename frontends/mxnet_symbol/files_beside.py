@@ -10,7 +10,7 @@ _NUMBERED = re.compile("-[0-9]{1,18}$")
 
 
 def symbol_beside(params: Path) -> Path | None:
-    """The ``x-symbol.json`` beside ``x-NNNN.params`` or ``x.params``; None where there is none."""
+    """Return the ``x-symbol.json`` beside ``x-NNNN.params`` or ``x.params``; None where there is none."""
     prefixes = dict.fromkeys([params.stem, _NUMBERED.sub("", params.stem)])
     paths = [params.parent / f"{prefix}-symbol.json" for prefix in prefixes]
     return next((path for path in paths if path.is_file()), None)

@@ -11,7 +11,7 @@ _NORMS = ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
 
 
 def fixed_variables(symbol: Symbol) -> set[int]:
-    """The variables of a symbol that nothing uses but as a scale that is fixed, by index."""
+    """Return the variables of a symbol that nothing uses but as a scale that is fixed, by index."""
     fixed: set[int] = set()
     used: set[int] = set()
     for node in symbol.operators():
@@ -26,7 +26,7 @@ def is_fixed(node: SymbolNode) -> bool:
 
 
 def fixed_gammas(symbol: Path, params: Path) -> list[str]:
-    """The names, in a file of parameters, of the scales that its symbol fixes.
+    """Return the names, in a file of parameters, of the scales that its symbol fixes.
 
     Raises:
         ModelError: when a file is malformed.

@@ -20,7 +20,7 @@ def default_initializer(role: str, *, gluon: bool) -> Initializer | None:
 
 @lru_cache(maxsize=1024)
 def stated_initializer(text: str, shape: tuple[int, ...]) -> Initializer | None:
-    """The distribution of an ``__init__`` attribute: ``zeros``, or ``["xavier", {"magnitude": 3}]``.
+    """Return the distribution of an ``__init__`` attribute: ``zeros``, or ``["xavier", {"magnitude": 3}]``.
 
     None for one we do not know, such as Load and Mixed, which choose by the names of other parameters.
     """

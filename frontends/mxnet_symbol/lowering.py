@@ -40,7 +40,7 @@ def has_lowering(node: SymbolNode) -> bool:
 
 
 def missing_operators(symbol: Symbol) -> list[Missing]:
-    """The operators without a lowering, the most used first."""
+    """Return the operators without a lowering, the most used first."""
     places: dict[str, list[str]] = {}
     for node in symbol.all_operators():
         if not is_control_flow(node) and node.op not in TABLE:
@@ -284,7 +284,7 @@ def _check_alignment(call: Call, before: int) -> None:
 
 
 def output_names(symbol: Symbol) -> list[str]:
-    """The names of the outputs, as MXNet lists them, each once."""
+    """Return the names of the outputs, as MXNet lists them, each once."""
     counts: dict[int, int] = {}
     for node in symbol.nodes:
         for index, output in node.inputs:

@@ -182,7 +182,7 @@ _SPARSE, _OF_SPARSE_ARRAYS = "_sparse_", frozenset(["retain", "adagrad_update", 
 
 
 def canonical(name: str) -> str:
-    """The name under which MXNet 1.9.1 saves an operator.
+    """Return the name under which MXNet 1.9.1 saves an operator.
 
     Example:
         >>> canonical("_Plus"), canonical("_sparse_broadcast_plus"), canonical("_npx_convolution")

@@ -14,7 +14,7 @@ Rule = Callable[[TextAttributes, Shape], dict[str, Shape]]
 
 
 def parameter_shapes(op: str, attributes: TextAttributes, data: Shape) -> dict[str, Shape]:
-    """The shapes that an operator's parameters must have; empty where there is no rule."""
+    """Return the shapes that an operator's parameters must have; empty where there is no rule."""
     return _RULES[op](attributes, data) if op in _RULES else {}
 
 

@@ -68,11 +68,11 @@ class Symbol:
     version: int
 
     def operators(self) -> list[SymbolNode]:
-        """The nodes that are no variables, in execution order."""
+        """Return the nodes that are no variables, in execution order."""
         return [node for node in self.nodes if not node.is_variable]
 
     def all_operators(self) -> Iterator[SymbolNode]:
-        """The same with those of the symbols that nodes of control flow run."""
+        """Yield the same with those of the symbols that nodes of control flow run."""
         for node in self.operators():
             yield node
             for part in node.subgraphs:
@@ -203,7 +203,7 @@ def _reference(entry: object, count: int, place: str) -> tuple[int, int]:
 
 
 def _ordered(nodes: list[SymbolNode], heads: tuple[tuple[int, int], ...]) -> Symbol:
-    """The nodes that the heads need, operands first.
+    """Return the nodes that the heads need, operands first.
 
     A file may list its nodes in any order; what no head needs is not part of the symbol, as in MXNet.
     """

@@ -92,7 +92,7 @@ def explain(operator: str, places: list[str]) -> Missing:
 
 
 def refusals_page(refused: Sequence[str]) -> str:
-    """The page docs/en/reference/mxnet-refusals.md, of MXNet's operators without a lowering."""
+    """Return the page docs/en/reference/mxnet-refusals.md, of MXNet's operators without a lowering."""
     rows: dict[tuple[str, str], list[str]] = {}
     for name in sorted(refused):
         why, instead = reason(name)
@@ -138,7 +138,7 @@ class RefusedForms:
             self._found.setdefault(key, []).append(node.place)
 
     def missing(self) -> list[Missing]:
-        """One entry a form, in the order of the symbol."""
+        """Return one entry a form, in the order of the symbol."""
         return [
             Missing(operator, tuple(places), message, hint)
             for (operator, message, hint), places in self._found.items()
@@ -146,7 +146,7 @@ class RefusedForms:
 
 
 def refusal(operators: Sequence[Missing], forms: RefusedForms) -> UnsupportedError:
-    """The one error that lists the operators without a lowering and the forms that are refused."""
+    """Return the one error that lists the operators without a lowering and the forms that are refused."""
     found = forms.missing()
     parts = [
         f"{len(of)} {what}{'s' if len(of) > 1 else ''}"

@@ -70,7 +70,7 @@ _SLOTS: dict[str, Callable[[Attributes], tuple[str, ...]]] = {
 
 
 def slot_names(op: str, attributes: Attributes) -> tuple[str, ...]:
-    """The names of an operator's inputs; empty for one that has no parameters and no label."""
+    """Return the names of an operator's inputs; empty for one that has no parameters and no label."""
     return _SLOTS[op](attributes) if op in _SLOTS else ()
 
 

@@ -29,7 +29,7 @@ class Stored:
 
     @staticmethod
     def read(path: Path | None) -> Stored:
-        """The arrays of a file.
+        """Return the arrays of a file.
 
         Raises:
             ModelError: when it cannot be read, or holds a list without names.
@@ -55,7 +55,7 @@ class Stored:
             self.arguments[name if kind == "arg" and name else array.name] = array.data
 
     def find(self, name: str, *, auxiliary: bool) -> TensorData | None:
-        """The array of a variable; a file without prefixes keeps everything as arguments."""
+        """Return the array of a variable; a file without prefixes keeps everything as arguments."""
         first, second = self.auxiliary, self.arguments
         if not auxiliary:
             first, second = second, first

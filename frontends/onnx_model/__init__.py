@@ -140,7 +140,7 @@ def _open(model: object) -> tuple[onnx.ModelProto, Path | None]:
 
 
 def _declared(proto: onnx.ModelProto, stored: set[str]) -> dict[str, TensorType]:
-    """The types of the inputs that no initializer gives."""
+    """Return the types of the inputs that no initializer gives."""
     found: dict[str, TensorType] = {}
     for info in proto.graph.input:
         if info.name in stored:
@@ -160,7 +160,7 @@ def _declared(proto: onnx.ModelProto, stored: set[str]) -> dict[str, TensorType]
 def _bind(
     inputs: Sequence[tuple[str, np.ndarray | None]], declared: dict[str, TensorType], notes: list[str]
 ) -> dict[str, np.ndarray]:
-    """The example of every input by name, in the file's order."""
+    """Return the example of every input by name, in the file's order."""
     known = list(declared)
     given: dict[str, np.ndarray] = {}
     for position, (name, array) in enumerate(inputs):
@@ -268,7 +268,7 @@ def _symbolic(
 
 
 def _symbol(text: str, taken: set[str]) -> str:
-    """A name for a size, as types write them."""
+    """Return a name for a size, as types write them."""
     if text.isidentifier():
         return text
     plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in text)

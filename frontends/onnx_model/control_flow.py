@@ -92,7 +92,7 @@ class _Bodies:
 
 
 def _free_names(proto: onnx.GraphProto) -> Iterator[str]:
-    """Names that a nested graph reads and does not define."""
+    """Yield names that a nested graph reads and does not define."""
     own = {i.name for i in proto.input} | {t.name for t in proto.initializer}
     for node in proto.node:
         yield from (name for name in node.input if name and name not in own)
@@ -113,7 +113,7 @@ def _return(lowering: Lowers, frame: Frame, proto: onnx.GraphProto, place: str) 
 
 
 def _merged(types: Sequence[TensorType | None]) -> TensorType | None:
-    """The type that holds for all of them; None where an element type differs or is unknown."""
+    """Return the type that holds for all of them; None where an element type differs or is unknown."""
     known = [t for t in types if t is not None]
     if len(known) < len(types) or len({t.dtype for t in known}) != 1:
         return None
@@ -221,7 +221,7 @@ def _holds(formal: TensorType, result: TensorType) -> bool:
 
 
 def _scan(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
-    """A Loop whose body takes a slice of each scanned input at its turn."""
+    """Return a Loop whose body takes a slice of each scanned input at its turn."""
     if call.version < 9:
         raise call.unsupported("expected opset 9 or later, where Scan has no batch of its own")
     body: onnx.GraphProto = call.take("body")
@@ -276,7 +276,7 @@ def _scan(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
 
 
 def _turns(body: onnx.GraphProto, count: int, scanned: int, turned: Sequence[int]) -> onnx.GraphProto:
-    """The body of a Loop made of that of a Scan."""
+    """Return the body of a Loop made of that of a Scan."""
     loop = onnx.GraphProto()
     loop.CopyFrom(body)
     del loop.node[:], loop.input[:], loop.output[:]

@@ -11,18 +11,18 @@ def _number(call: Call, name: str, default: float) -> Value:
 
 
 def affine(call: Call) -> Value:
-    """A multiple of the operand and a number."""
+    """Return a multiple of the operand and a number."""
     scaled = call.op("Mul", call.value(0), _number(call, "alpha", 1.0))
     return call.op("Add", scaled, _number(call, "beta", 0.0))
 
 
 def scale(call: Call) -> Value:
-    """A multiple of the operand."""
+    """Return a multiple of the operand."""
     return call.op("Mul", call.value(0), _number(call, "scale", 1.0))
 
 
 def image_scaler(call: Call) -> Value:
-    """A multiple of an image and a number for each of its channels."""
+    """Return a multiple of an image and a number for each of its channels."""
     bias, scaled = call.take("bias", []), call.op("Mul", call.value(0), _number(call, "scale", 1.0))
     if not bias:
         return scaled
@@ -31,7 +31,7 @@ def image_scaler(call: Call) -> Value:
 
 
 def crop(call: Call) -> Value:
-    """An image without its border, or so much of it as `scale` says."""
+    """Return an image without its border, or so much of it as `scale` says."""
     left, top, right, bottom = call.take("border", [0, 0, 0, 0])
     size = call.take("scale", None)
     ends = [-bottom or 1 << 62, -right or 1 << 62] if not size else [top + size[0], left + size[1]]
@@ -39,13 +39,13 @@ def crop(call: Call) -> Value:
 
 
 def scaled_tanh(call: Call) -> Value:
-    """A multiple of the tangent of a multiple."""
+    """Return a multiple of the tangent of a multiple."""
     alpha, beta = _number(call, "alpha", 1.0), _number(call, "beta", 1.0)
     return call.op("Mul", call.op("Tanh", call.op("Mul", call.value(0), beta)), alpha)
 
 
 def parametric_softplus(call: Call) -> Value:
-    """A multiple of the soft ramp of a multiple."""
+    """Return a multiple of the soft ramp of a multiple."""
     alpha, beta = _number(call, "alpha", 1.0), _number(call, "beta", 1.0)
     return call.op("Mul", call.op("Softplus", call.op("Mul", call.value(0), beta)), alpha)
 

@@ -39,7 +39,7 @@ def _transposed(call: Call, value: Value) -> Value:
 
 @_op("FusedMatMul", "TransposeMatMul")
 def fused_matmul(call: Call) -> Value:
-    """A product of matrices, transposed where asked, times a number."""
+    """Return a product of matrices, transposed where asked, times a number."""
     a, b = call.value(0), call.value(1)
     if call.take("transBatchA", 0) or call.take("transBatchB", 0):
         raise call.unsupported("expected batches in their place")
@@ -51,7 +51,7 @@ def fused_matmul(call: Call) -> Value:
 
 @_op("FusedGemm")
 def fused_gemm(call: Call) -> Value:
-    """A Gemm and an activation behind it."""
+    """Return a Gemm and an activation behind it."""
     how = {name: call.take(name) for name in ("alpha", "beta", "transA", "transB")}
     found = call.op("Gemm", *call.operands[:3], **how)
     return _activated(call, found)
@@ -59,7 +59,7 @@ def fused_gemm(call: Call) -> Value:
 
 @_op("FusedConv")
 def fused_conv(call: Call) -> Value:
-    """A convolution, a sum where there is a fourth operand, and an activation behind it."""
+    """Return a convolution, a sum where there is a fourth operand, and an activation behind it."""
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     found = call.op("Conv", *call.operands[:3], **{name: call.take(name) for name in names})
     extra = call.optional(3)
@@ -110,7 +110,7 @@ def fast_gelu(call: Call) -> Value:
 
 @_op("QuickGelu")
 def quick_gelu(call: Call) -> Value:
-    """The operand times the sigmoid of a multiple of it."""
+    """Return the operand times the sigmoid of a multiple of it."""
     x = call.value(0)
     return call.op(
         "Mul", x, call.op("Sigmoid", call.op("Mul", x, call.scalar_like(call.take("alpha", 1.702), x)))

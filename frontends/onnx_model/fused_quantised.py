@@ -56,26 +56,26 @@ def _require_first(call: Call) -> None:
 
 @_op("QLinearAdd", "QLinearMul")
 def elementwise(call: Call) -> Value:
-    """A sum or product of two."""
+    """Return a sum or product of two."""
     operator = call.operator.removeprefix("QLinear")
     return _quantised(call, call.op(operator, _real(call, 0), _real(call, 3)), 6)
 
 
 @_op("QLinearSigmoid")
 def sigmoid(call: Call) -> Value:
-    """A sigmoid."""
+    """Return a sigmoid."""
     return _quantised(call, call.op("Sigmoid", _real(call, 0)), 3)
 
 
 @_op("QLinearLeakyRelu")
 def leaky_relu(call: Call) -> Value:
-    """A leaky ReLU."""
+    """Return a leaky ReLU."""
     return _quantised(call, call.op("LeakyRelu", _real(call, 0), alpha=call.take("alpha", 0.01)), 3)
 
 
 @_op("QLinearSoftmax")
 def softmax(call: Call) -> Value:
-    """A softmax along an axis; before opset 13 along that and all behind it."""
+    """Return a softmax along an axis; before opset 13 along that and all behind it."""
     axis, rank = call.take("axis", -1), call.rank()
     if call.take("opset") < 13 and axis % rank != rank - 1:
         raise call.unsupported("expected the last axis, as of opset 13")
@@ -84,7 +84,7 @@ def softmax(call: Call) -> Value:
 
 @_op("QLinearGlobalAveragePool")
 def global_average_pool(call: Call) -> Value:
-    """The mean of each channel."""
+    """Return the mean of each channel."""
     _require_first(call)
     return _quantised(call, call.op("GlobalAveragePool", _real(call, 0)), 3)
 
@@ -121,7 +121,7 @@ def where(call: Call) -> Value:
 
 @_op("QGemm")
 def gemm(call: Call) -> Value:
-    """A product of integers with a bias of int32; float32 where no scale of the result is given."""
+    """Return a product of integers with a bias of int32; float32 where no scale of the result is given."""
     a, b = call.value(0), call.value(3)
     a = call.op("Transpose", a, perm=[1, 0]) if call.take("transA", 0) else a
     b = call.op("Transpose", b, perm=[1, 0]) if call.take("transB", 0) else b
@@ -136,14 +136,14 @@ def gemm(call: Call) -> Value:
 
 @_op("MatMulIntegerToFloat")
 def matmul_to_float(call: Call) -> Value:
-    """A product of integers times both scales, and a bias."""
+    """Return a product of integers times both scales, and a bias."""
     zeros = [_single(call, call.optional(slot)) for slot in (4, 5)]
     return _scaled(call, call.value(0), call.value(1), zeros, call.op("Mul", call.value(2), call.value(3)), 6)
 
 
 @_op("DynamicQuantizeMatMul")
 def dynamic_matmul(call: Call) -> Value:
-    """A product with what is quantised by its own range, and a bias."""
+    """Return a product with what is quantised by its own range, and a bias."""
     x, x_scale, x_zero = call.ops("DynamicQuantizeLinear", call.value(0), outputs=3)
     zeros = [x_zero, _single(call, call.optional(3))]
     return _scaled(call, x, call.value(1), zeros, call.op("Mul", x_scale, call.value(2)), 4)

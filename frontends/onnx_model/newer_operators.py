@@ -10,7 +10,7 @@ from .call import Call
 
 
 def swish(call: Call) -> Value:
-    """The operand times the sigmoid of a multiple of it."""
+    """Return the operand times the sigmoid of a multiple of it."""
     x, alpha = call.value(0), call.take("alpha", 1.0)
     inner = x if alpha == 1.0 else call.op("Mul", x, call.scalar_like(alpha, x))
     return call.op("Mul", x, call.op("Sigmoid", inner))
@@ -55,7 +55,7 @@ def _turned(call: Call, value: Value, axis: int) -> Value:
 
 
 def tensor_scatter(call: Call) -> Value:
-    """Rows of an update from an index of each example on."""
+    """Return rows of an update from an index of each example on."""
     past, update = call.type(0), call.type(1)
     rank = call.rank()
     axis = call.take("axis", -2) % rank
@@ -131,7 +131,7 @@ def mean_variance(call: Call) -> None:
 
 
 def bit_cast(call: Call) -> Value:
-    """The same bits as an integer of the other sign."""
+    """Return the same bits as an integer of the other sign."""
     before, to = call.dtype(), dtype_of_onnx(call.take("to"))
     if before.removeprefix("u") != to.removeprefix("u") or "int" not in before:
         raise call.unsupported(

@@ -60,7 +60,7 @@ def root_class(model: onnx.ModelProto) -> str:
 
 
 def _listed(node: onnx.NodeProto, key: str) -> list[str]:
-    """A list of texts that torch's exporter writes as Python does."""
+    """Return a list of texts that torch's exporter writes as Python does."""
     text = next((p.value for p in node.metadata_props if p.key == key), "")
     if not text or len(text) > 1 << 14:
         return []
@@ -72,7 +72,7 @@ def _listed(node: onnx.NodeProto, key: str) -> list[str]:
 
 
 def _stated(node: onnx.NodeProto) -> Scope | None:
-    """The scope of torch's newer exporter: full paths of the modules, and their classes."""
+    """Return the scope of torch's newer exporter: full paths of the modules, and their classes."""
     paths = _listed(node, "pkg.torch.onnx.name_scopes")
     classes = _listed(node, "pkg.torch.onnx.class_hierarchy")
     if len(paths) < 2 or len(paths) != len(classes):
@@ -89,7 +89,7 @@ def _stated(node: onnx.NodeProto) -> Scope | None:
 
 
 def _named(name: str) -> Scope | None:
-    """The scope of names such as ``/layer1/layer1.0/conv1/Conv``; None for a name that is no path."""
+    """Return the scope of names such as ``/layer1/layer1.0/conv1/Conv``; None for a name that is no path."""
     if "/" not in name:
         return None
     parts = [part for part in name.split("/") if part][:-1]

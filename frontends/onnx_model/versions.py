@@ -181,7 +181,7 @@ def concat(call: Call) -> Outputs:
     *("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"),
 )
 def broadcast(call: Call) -> Outputs:
-    """The second operand spread from an axis on, where that was asked for."""
+    """Return the second operand spread from an axis on, where that was asked for."""
     axis, spreads = call.take("axis"), call.take("broadcast", 0)
     if spreads and axis is not None:
         rank, own = call.rank(0), call.rank(1)
@@ -201,7 +201,7 @@ def gemm(call: Call) -> Outputs:
 
 @_below(7, "PRelu")
 def prelu(call: Call) -> Outputs:
-    """A slope for each channel spread from axis 1 on."""
+    """Return a slope for each channel spread from axis 1 on."""
     behind = call.rank(0) - 2
     if call.rank(1) == 1 and behind > 0 and call.type(1).shape != (1,):
         call.operands[1] = call.op("Unsqueeze", call.value(1), call.ints(range(1, 1 + behind)))
@@ -340,7 +340,7 @@ def resize_without_empty(call: Call) -> Outputs:
 
 @_below(_ALWAYS, "Constant")
 def constant(call: Call) -> Outputs:
-    """A constant in any of its forms."""
+    """Return a constant in any of its forms."""
     found = constant_array(call.attributes)
     call.attributes.clear()
     if found is None:
@@ -368,7 +368,7 @@ def range_(call: Call) -> Outputs:
 
 @_below(_ALWAYS, "Identity")
 def identity(call: Call) -> Outputs:
-    """A name for a value."""
+    """Return a name for a value."""
     return call.value(0)
 
 

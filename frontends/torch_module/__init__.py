@@ -120,7 +120,7 @@ def _lowered_capture(model: object, captured: Captured, reference: str, options:
 
 
 def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
-    """The graph of a capture, with the lowering's notes."""
+    """Return the graph of a capture, with the lowering's notes."""
     from .autocast import state_casts
     from .export.capture import assigned_values
     from .lowering import Lowerer

@@ -163,7 +163,7 @@ class Aliases:
 
 
 def written_argument(node: Node) -> Node | None:
-    """The fx node that an operator overwrites, or None."""
+    """Return the fx node that an operator overwrites, or None."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None or not schema.is_mutable:
         return None
@@ -175,7 +175,7 @@ def written_argument(node: Node) -> Node | None:
 
 
 def view_source(node: Node) -> Node | None:
-    """The node that a view operator may view, or None where it cannot be one."""
+    """Return the node that a view operator may view, or None where it cannot be one."""
     if node.op != "call_function" or not node.args or not hasattr(node.args[0], "meta"):
         return None
     schema = getattr(node.target, "_schema", None)
@@ -204,7 +204,7 @@ def _are_parts(a: Node, b: Node) -> bool:
 
 
 def _part(node: Node) -> Node:
-    """The result of a split that a node is a view of, or where its chain of views begins."""
+    """Return the result of a split that a node is a view of, or where its chain of views begins."""
     source = written_argument(node) or view_source(node)
     while source is not None and storage_of(source) == storage_of(node):
         node = source

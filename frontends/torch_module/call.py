@@ -124,7 +124,7 @@ class Call(call.Call):
         return dtype_of(self.fake.dtype)
 
     def promoted(self, *names: str) -> str:
-        """The element type in which torch computes on these arguments together."""
+        """Return the element type in which torch computes on these arguments together."""
         import torch
 
         given = [self.fakes.get(n, self._arguments[n]) for n in names]

@@ -39,7 +39,7 @@ class InParts:
 
 
 def in_parts(node: Node) -> InParts | None:
-    """A call on complex tensors as a program on real ones; None where the operator has no such form.
+    """Return a call on complex tensors as a program on real ones; None where the operator has no such form.
 
     Raises:
         Untraceable: when it has one that these arguments do not fit.
@@ -116,7 +116,7 @@ def _whole(x: Complex, fake: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def part_of(b: Builder, value: Value | Complex, part: str, place: str) -> Value:
-    """One part of a complex value; that of a constant or buffer is another constant.
+    """Return one part of a complex value; that of a constant or buffer is another constant.
 
     Raises:
         UnsupportedError: for a complex input, and for a complex parameter that is trained.
@@ -137,6 +137,6 @@ def part_of(b: Builder, value: Value | Complex, part: str, place: str) -> Value:
 
 
 def on_a_last_axis(b: Builder, pair: Complex) -> Value:
-    """Both parts as one value, as `torch.view_as_real` lays them out."""
+    """Return both parts as one value, as `torch.view_as_real` lays them out."""
     both = [b.op("Unsqueeze", v, b.constant([-1])) for v in (pair.real, pair.imag)]
     return b.op("Concat", *both, axis=-1)

@@ -68,7 +68,7 @@ class Context:
         return parts[0] if len(parts) == 1 else self.b.op("Concat", *parts, axis=0)
 
     def size_value(self, size: Size, dtype: str = "int64") -> Value:
-        """A size as a 0-d value."""
+        """Return a size as a 0-d value."""
         if isinstance(size, int):
             return self.b.constant(size, dtype)
         value = self.b.op("Squeeze", self._computed(size), self.b.constant([0]))
@@ -103,11 +103,11 @@ class Context:
         self._trains[value.node] = trains
 
     def parameter_of(self, value: Value) -> int | None:
-        """The parameter that a value is, or None."""
+        """Return the parameter that a value is, or None."""
         return value.node if isinstance(self.graph.node(value.node), Parameter) else None
 
     def _here(self) -> int | None:
-        """The module call whose values are at hand."""
+        """Return the module call whose values are at hand."""
         return self.b.call
 
     def note_number(self, value: Value, number: object) -> None:
@@ -122,7 +122,7 @@ class Context:
             self._counts[symbol] = one if same else self.b.op("Cast", one, to=onnx_dtype(kept))
 
     def _elsewhere(self, size: Size) -> Value:
-        """A symbol that no value of the current call carries, as a one-element vector."""
+        """Return a symbol that no value of the current call carries, as a one-element vector."""
         if size in self._counts:
             return self._counts[size]
         if size in self._of_data:

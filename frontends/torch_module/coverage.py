@@ -140,7 +140,7 @@ class Coverage:
 
 
 def _required_name(node: Node) -> str | None:
-    """The table name that a node needs, or None where none is needed."""
+    """Return the table name that a node needs, or None where none is needed."""
     if node.op != "call_function":
         return None
     name = target_name(node.target)

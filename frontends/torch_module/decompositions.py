@@ -19,7 +19,7 @@ class Untraceable(Exception):  # noqa: N818 - a signal to the lowering, never sh
 
 
 def decomposed(node: Node) -> tuple[GraphModule, list[Node]] | None:
-    """One call of an operator as a graph of simpler ones.
+    """Return one call of an operator as a graph of simpler ones.
 
     The rest of the program stays as it is: functionalising all of it would cost three times the export.
 
@@ -63,7 +63,7 @@ def is_fed(value: Any) -> bool:
 
 
 def fake_mode(node: Node) -> Any:
-    """The mode of the fake tensors that a call takes and gives; None where it has none."""
+    """Return the mode of the fake tensors that a call takes and gives; None where it has none."""
     import torch.utils._pytree as pytree
 
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
@@ -78,7 +78,7 @@ def trace_first(
     *,
     composites: bool = False,
 ) -> GraphModule:
-    """The graph of the first of several functions that can be traced on fake tensors.
+    """Return the graph of the first of several functions that can be traced on fake tensors.
 
     Args:
         functions: what to try, in order.
@@ -117,7 +117,7 @@ def _decided(
     values: Sequence[Any],
     mode: Any,
 ) -> SizeDecision | None:
-    """The first condition on sizes for which a traced graph is not its function at other sizes."""
+    """Return the first condition on sizes for which a traced graph is not its function at other sizes."""
     import torch
 
     environment = mode.shape_env

@@ -79,7 +79,7 @@ def with_values(
 
 
 def _as_held(data: TensorData, tensor: torch.Tensor | None) -> TensorData:
-    """A file's tensor as the module holds it: complex where the file has both parts on a last axis."""
+    """Return a file's tensor as the module holds it: complex where the file has both parts on a last axis."""
     if tensor is None or not tensor.is_complex() or data.shape != (*_shape(tensor), 2):
         return data
     kinds = {"float32": "complex64", "float64": "complex128"}
@@ -114,14 +114,14 @@ def without_values() -> Iterator[None]:
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
-    """A tensor's shape; that of a lazy layer's parameter is known when it has run."""
+    """Return a tensor's shape; that of a lazy layer's parameter is known when it has run."""
     from torch.nn.parameter import is_lazy
 
     return () if is_lazy(tensor) else tuple(tensor.shape)
 
 
 def copied_module(module: Module) -> Module:
-    """A copy that has the module's own parameters and buffers, none of them copied."""
+    """Return a copy that has the module's own parameters and buffers, none of them copied."""
     held: dict[int, Any] = {id(t): t for t in (*module.parameters(), *module.buffers())}
     return copy.deepcopy(module, held)
 
@@ -208,7 +208,7 @@ def _mapped_files() -> Any:
 
 
 def _mapped(data: TensorData, old: torch.Tensor, *, private: bool) -> torch.Tensor:
-    """A tensor on a file's elements; what is written to it is this process's own.
+    """Return a tensor on a file's elements; what is written to it is this process's own.
 
     It has the type of the parameter that it stands for, unless that one is on ``meta`` and of a type like it.
 

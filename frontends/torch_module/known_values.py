@@ -38,7 +38,7 @@ class KnownValues:
         self._values: dict[Graph, dict[Node, np.ndarray]] = {}
 
     def of(self, node: Node) -> np.ndarray | None:
-        """The value of a node that others, which are not known, read; None where it is not known."""
+        """Return the value of a node that others, which are not known, read; None where it is not known."""
         if node.graph not in self._values:
             self._values[node.graph] = dict(self._computed(node.graph))
         return self._values[node.graph].get(node)
@@ -66,7 +66,7 @@ class KnownValues:
                     yield node, array_of(found)
 
     def _evaluate(self, node: Node, tensors: dict[Node, torch.Tensor]) -> torch.Tensor | None:
-        """The value of one node, and of all that it is made of; None where torch cannot compute it."""
+        """Return the value of one node, and of all that it is made of; None where torch cannot compute it."""
         import torch
         from torch.fx.node import map_arg
 
@@ -168,7 +168,7 @@ def _is_kept(node: Node) -> bool:
 
 
 def _written(graph: Graph) -> set[int | None]:
-    """The memory that some operator of a graph writes into, or a nested graph may write into."""
+    """Return the memory that some operator of a graph writes into, or a nested graph may write into."""
     found: set[int | None] = set()
     for node in graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:

@@ -193,7 +193,7 @@ class Lowerer:
         return call.finish(result)
 
     def _lower_in_parts(self, node: Node) -> Result:
-        """A call on complex tensors, of each of which the environment has a `Complex`."""
+        """Return a call on complex tensors, of each of which the environment has a `Complex`."""
         found, place = self.coverage.in_parts[node], self.places.of(node)
         made_by_hand = [isinstance(self.environment[n], Value) and p for n, p in found.operands]
         if self.partial and any(made_by_hand):  # of a stub
@@ -226,7 +226,7 @@ class Lowerer:
         return self.environment.resolve(output.args[0])
 
     def run_nested(self, body: GraphModule, arguments: Sequence[Result], context: Context) -> list[Result]:
-        """The results of a body of control flow, computed in the graph of `context`."""
+        """Return the results of a body of control flow, computed in the graph of `context`."""
         around = self.graph, self.context, self.b, self.aliases
         self.graph, self.context, self.b = context.graph, context, context.b
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
@@ -240,7 +240,7 @@ class Lowerer:
         return results if isinstance(results, list) else [results]
 
     def _write_back(self, view: Node, new: Value) -> Value | None:
-        """The new value of what a view operator views, after a write into the view."""
+        """Return the new value of what a view operator views, after a write into the view."""
         name = target_name(view.target)
         if name not in INVERSES:
             return None

@@ -75,7 +75,7 @@ class NestedContext(Context):
         return found
 
     def parameter_of(self, value: Value) -> int | None:
-        """The parameter that a captured value is."""
+        """Return the parameter that a captured value is."""
         outer = self._outer.get(value.node)
         return None if outer is None else self._nested.outer.parameter_of(outer)
 

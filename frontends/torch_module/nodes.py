@@ -38,7 +38,7 @@ def target_name(target: Any) -> str:
 
 
 def functional_name(target: Any) -> str | None:
-    """The name of the operator that computes what an in-place one writes, or None for any other."""
+    """Return the name of the operator that computes what an in-place one writes, or None for any other."""
     import torch
 
     schema = getattr(target, "_schema", None)
@@ -54,7 +54,7 @@ def functional_name(target: Any) -> str | None:
 
 
 def argument_names(target: Any, name: str) -> list[str]:
-    """The names of an operator's arguments as the lowering `name` knows them.
+    """Return the names of an operator's arguments as the lowering `name` knows them.
 
     An in-place operator may call its first argument otherwise than the one whose lowering it uses.
     """
@@ -84,7 +84,7 @@ def is_structural(node: Node) -> bool:
 
 
 def graph_modules(root: Any) -> Iterator[torch.fx.GraphModule]:
-    """A program and all that is nested in it."""
+    """Yield a program and all that is nested in it."""
     import torch
 
     for module in root.modules():
@@ -93,7 +93,7 @@ def graph_modules(root: Any) -> Iterator[torch.fx.GraphModule]:
 
 
 def owners(root: Any) -> dict[Graph, Node]:
-    """The graph of every body nested in a program -> the node that runs it."""
+    """Return the graph of every body nested in a program -> the node that runs it."""
     return {
         getattr(module, str(body.target)).graph: node
         for module in graph_modules(root)

@@ -90,7 +90,7 @@ class ProgramBoundary:
                     context.graph.outputs.append((name, value))
 
     def _as_output(self, name: str, result: Result) -> Value | None:
-        """A result as an output; None for one that no graph can have."""
+        """Return a result as an output; None for one that no graph can have."""
         context = self._context
         if result is None:
             return None
@@ -105,7 +105,7 @@ class ProgramBoundary:
         return context.b.constant(result) if isinstance(result, (int, float)) else context.size_value(result)
 
     def _parameter(self, target: str) -> int:
-        """The parameter node of a name in the program's signature, by the identity of its tensor."""
+        """Return the parameter node of a name in the program's signature, by the identity of its tensor."""
         module = self._captured.module
         if module is not None:
             *path, leaf = target.split(".")

@@ -44,7 +44,7 @@ class Symbols:
                 self.carriers.setdefault(self._names[expression], (name, axis))
 
     def size(self, value: object) -> Size:
-        """An int or SymInt of torch's in our symbols."""
+        """Return an int or SymInt of torch's in our symbols."""
         expression = _expression(value)
         if isinstance(expression, int):
             return expression
@@ -52,24 +52,24 @@ class Symbols:
         return int(expression) if expression.is_Integer else expression
 
     def number(self, value: object) -> Any:
-        """A number of torch's in our symbols, whether whole or not."""
+        """Return a number of torch's in our symbols, whether whole or not."""
         expression = _expression(value)
         return expression.xreplace(self._names) if hasattr(expression, "xreplace") else expression
 
     def relation(self, value: torch.SymBool) -> Size:
-        """A SymBool of torch's as a relation of our symbols."""
+        """Return a SymBool of torch's as a relation of our symbols."""
         return value.node.expr.xreplace(self._names)
 
     def sizes(self, fake: torch.Tensor) -> list[Size]:
-        """The sizes of a fake tensor in our symbols."""
+        """Return the sizes of a fake tensor in our symbols."""
         return [self.size(s) for s in fake.shape]
 
     def dim(self, value: object) -> Dim:
-        """The same as a dimension of a type; None for what the text form cannot hold."""
+        """Return the same as a dimension of a type; None for what the text form cannot hold."""
         return as_dim(self.size(value))
 
     def type(self, fake: torch.Tensor) -> TensorType:
-        """The type of a fake tensor; a complex one has its real and imaginary part on a last axis."""
+        """Return the type of a fake tensor; a complex one has its real and imaginary part on a last axis."""
         shape = tuple(self.dim(s) for s in fake.shape)
         if fake.dtype.is_complex:
             return TensorType(dtype_of(fake.dtype.to_real()), (*shape, 2))
@@ -114,7 +114,7 @@ def is_symbolic(size: int | torch.SymInt) -> bool:
 
 
 def as_dim(size: Size) -> Dim:
-    """A size as a dimension of a type."""
+    """Return a size as a dimension of a type."""
     if isinstance(size, int):
         return size
     text = str(size).replace(" ", "")
@@ -122,7 +122,7 @@ def as_dim(size: Size) -> Dim:
 
 
 def compute(b: Builder, size: Size, atoms: Mapping[sympy.Expr, Value]) -> Value:
-    """A size as a one-element int64 vector computed in the graph.
+    """Return a size as a one-element int64 vector computed in the graph.
 
     Args:
         b: builds the arithmetic.

@@ -59,7 +59,7 @@ COMPOSITES: Table[Composite] = Table(
 
 
 def composite(name: str) -> Composite:
-    """The composite of that name.
+    """Return the composite of that name.
 
     Raises:
         InvalidGraphError: when there is none.

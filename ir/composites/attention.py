@@ -93,13 +93,13 @@ def safe_softmax(b: Builder, scores: Value, mask: Value | None, empty: float = 0
 
 
 def _lowest(b: Builder, like: Value) -> Value:
-    """A number whose exponential is 0 beside any score, and to which scores can be added."""
+    """Return a number whose exponential is 0 beside any score, and to which scores can be added."""
     narrow = b.graph.known_type(like).dtype == "float16"
     return b.scalar_like(-3e4 if narrow else -1e38, like)
 
 
 def _known(b: Builder, mask: Value) -> Array | None:
-    """The values of a mask that is a constant or a buffer."""
+    """Return the values of a mask that is a constant or a buffer."""
     node = b.graph.node(mask.node)
     if isinstance(node, Parameter) and node.is_buffer and node.data.load is not None:
         return node.data.numpy()

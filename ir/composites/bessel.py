@@ -34,7 +34,7 @@ def _coefficients(order: int, sign: int, limit: float) -> list[float]:
 
 
 def _hankel(order: int, terms: int) -> list[float]:
-    """The numbers a_k of Hankel's expansion."""
+    """Return the numbers a_k of Hankel's expansion."""
     found = [1.0]
     for k in range(1, terms):
         found.append(found[-1] * (4 * order * order - (2 * k - 1) ** 2) / (8 * k))

@@ -45,7 +45,7 @@ _TINY = 1e-150
 
 
 def _rounds(n: int) -> list[list[int]]:
-    """Every pair of n places once, in rounds: the partner of each place, itself where it has none."""
+    """Return every pair of n places once, in rounds: the partner of each place, itself where it has none."""
     players = [*range(n), *([-1] if n % 2 else [])]
     half, found = len(players) // 2, list[list[int]]()
     for _ in range(len(players) - 1):
@@ -59,12 +59,12 @@ def _rounds(n: int) -> list[list[int]]:
 
 
 def _across(numbers: Term, at: Array) -> Term:
-    """The number of each row's partner."""
+    """Return the number of each row's partner."""
     return Term(numbers.b, numbers.b.op("Gather", numbers.value, numbers.b.constant(at), axis=-2))
 
 
 def _rotation(a: Term, partner: Sequence[int]) -> Term:
-    """The rotations of a round, as one matrix."""
+    """Return the rotations of a round, as one matrix."""
     n = len(partner)
     at, place, one = np.array(partner), np.arange(n), np.eye(n)
     pairs = constant(a, one[at] * (at != place)[:, None])
@@ -119,7 +119,7 @@ TABLE.add(
 
 
 def _backwards(row: Term, count: int, n: int) -> Term:
-    """The last so many of a row or of columns, the last first."""
+    """Return the last so many of a row or of columns, the last first."""
     b = row.b
     bounds = [b.constant([bound]) for bound in (-1, -1 - count if count < n else -(2**31), -1, -1)]
     return Term(b, b.op("Slice", row.value, *bounds))

@@ -52,7 +52,7 @@ _HEAVY = Traits(heavy=True)
 
 
 def _solve(a: Term, sides: Term) -> Term:
-    """The solution by Gauss and Jordan."""
+    """Return the solution by Gauss and Jordan."""
     n, _ = static_sizes(a)
     sides = in_batch_of(sides, a)
     if not n:
@@ -223,7 +223,7 @@ def _product_of(numbers: Term) -> Term:
 
 
 def _per_matrix(a: Term, number: float) -> Value:
-    """The same number for each."""
+    """Return the same number for each."""
     return a.b.op("Expand", a.b.scalar_like(number, a.value), a.b.op("Shape", a.value, end=-2))
 
 
@@ -287,7 +287,7 @@ def _expand_power(b: Builder, operator: Operator, operands: Sequence[Value | Non
 
 
 def _exponential(a: Term) -> Term:
-    """A Taylor series of the matrix divided by a power of two, and squared back."""
+    """Return a Taylor series of the matrix divided by a power of two, and squared back."""
     scalings, terms = 12, 12
     x = a * 2.0**-scalings
     one = identity(x, *static_sizes(x, 1 << 12))

@@ -29,7 +29,7 @@ _NORMS = ("backward", "forward", "ortho")
 
 
 def _operand(operator: Operator, types: Sequence[TensorType | None]) -> TensorType | None:
-    """The type of both parts.
+    """Return the type of both parts.
 
     Raises:
         ValueError: where they do not fit, or are no floating-point numbers.
@@ -101,7 +101,7 @@ def _factor(n: int, operator: Operator, *, inverse: bool) -> float:
 
 
 def _turned(x: Term, axis: int) -> Term:
-    """An axis and the last one in each other's place."""
+    """Return an axis and the last one in each other's place."""
     rank = x.b.type_of(x.value).rank
     assert rank is not None
     order = list(range(rank))

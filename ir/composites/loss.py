@@ -33,7 +33,7 @@ _NORMALIZATION = AttributeSpec("normalization", "string", default="null")
 
 
 def same_type(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
-    """The first operand's."""
+    """Return the first operand's."""
     return [types[0]]
 
 
@@ -44,7 +44,7 @@ def _identity(b: Builder, operator: Operator, operands: Sequence[Value | None]) 
 
 
 def nothing(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
-    """The value itself, where inference may have it twice: an output needs an operator of its own."""
+    """Return the value itself, where inference may have it twice: an output needs an operator of its own."""
     x = operands[0]
     assert x is not None
     given = isinstance(b.graph.node(x.node), Operator) and not b.graph.is_output(x)
@@ -163,7 +163,7 @@ def _static(b: Builder, value: Term, axis: int, what: str) -> int:
 
 
 def _expand_alignment(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
-    """The forward recursion over (blank, a label, blank, another, ..., blank), a step a frame."""
+    """Return the forward recursion over (blank, a label, blank, another, ..., blank), a step a frame."""
     scores, labels, frames, lengths = terms_of(b, operands)
     dtype = scores.dtype
     scores = scores if dtype == "float64" else scores.cast("float32")
@@ -201,7 +201,7 @@ def _barred(wanted: Term, scores: Term) -> Term:
 
 
 def _read_losses(operator: Operator, alphas: Term, frames: Term, lengths: Term, last: Term) -> Term:
-    """The loss of every sequence: of the last place and the one before it, after its last frame.
+    """Return the loss of every sequence: of the last place and the one before it, after its last frame.
 
     One that cannot be made of so many frames is infinite, or 0 with `zero_infinity`.
     """

@@ -91,7 +91,7 @@ def infer_solution(operator: Operator, types: Sequence[TensorType | None]) -> li
 
 
 def least(rows: Dim, columns: Dim) -> Dim:
-    """The smaller of two sizes; None where that depends on a symbol."""
+    """Return the smaller of two sizes; None where that depends on a symbol."""
     if rows == columns:
         return rows
     return min(rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
@@ -124,17 +124,17 @@ def static_sizes(x: Term, most: int = MOST) -> tuple[int, int]:
 
 
 def constant(like: Term, array: Array) -> Term:
-    """An array as a constant beside a term."""
+    """Return an array as a constant beside a term."""
     return Term(like.b, like.b.constant(array))
 
 
 def places(count: int, *, axis: int) -> Array:
-    """The numbers from 0 on as a column (axis -2) or a row (axis -1)."""
+    """Return the numbers from 0 on as a column (axis -2) or a row (axis -1)."""
     return np.arange(count).reshape((-1, 1) if axis == -2 else (1, -1))
 
 
 def identity(like: Term, rows: int, columns: int) -> Term:
-    """The identity, or as much of it as there is room for, in a term's element type."""
+    """Return the identity, or as much of it as there is room for, in a term's element type."""
     return constant(like, np.eye(rows, columns)).cast(like.dtype)
 
 
@@ -144,24 +144,24 @@ def part(x: Term, axis: int, start: int, end: int) -> Term:
 
 
 def column(x: Term, at: int) -> Term:
-    """One column, as a matrix."""
+    """Return one column, as a matrix."""
     return part(x, -1, at, at + 1)
 
 
 def row(x: Term, at: int) -> Term:
-    """One row, as a matrix."""
+    """Return one row, as a matrix."""
     return part(x, -2, at, at + 1)
 
 
 def transposed(x: Term) -> Term:
-    """The matrices with rows for columns."""
+    """Return the matrices with rows for columns."""
     rank = x.b.type_of(x.value).rank
     assert rank is not None
     return x.op("Transpose", perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
 def product(x: Term, y: Term) -> Term:
-    """The product of matrices."""
+    """Return the product of matrices."""
     return x.op("MatMul", y)
 
 
@@ -188,12 +188,12 @@ def within(x: Term, axis: int) -> Term:
 
 
 def empty_of(a: Term) -> Term:
-    """The numbers, one a step, of matrices without rows or without columns: none for each."""
+    """Return the numbers, one a step, of matrices without rows or without columns: none for each."""
     return total(a, -2 if static_sizes(a)[0] else -1, keep=False)
 
 
 def symmetric(a: Term, *, upper: bool = False) -> Term:
-    """The matrices of which one triangle alone is read."""
+    """Return the matrices of which one triangle alone is read."""
     half = transposed(a) if upper else a
     lower = half.op("Trilu", upper=0)
     return lower + transposed(half.op("Trilu", constant(a, np.array(-1)), upper=0))
@@ -226,13 +226,13 @@ def gathered(x: Term, order: Term, axis: int) -> Term:
 
 
 def pivot_of(a: Term, step: int, rows: int) -> Term:
-    """The place of the largest element of a column from the diagonal on, as a 1x1 matrix."""
+    """Return the place of the largest element of a column from the diagonal on, as a 1x1 matrix."""
     sizes, reached = abs(column(a, step)), constant(a, places(rows, axis=-2) >= step)
     return where(reached, sizes, -1).op("ArgMax", axis=-2, keepdims=1)
 
 
 def swapped(a: Term, step: int, pivot: Term, rows: int) -> Term:
-    """The matrices with a row and that of its pivot in each other's place."""
+    """Return the matrices with a row and that of its pivot in each other's place."""
     at = places(rows, axis=-2)
     numbers = constant(a, at)
     order = where(constant(a, at == step), pivot, where(numbers.equals(pivot), step, numbers))
@@ -240,7 +240,7 @@ def swapped(a: Term, step: int, pivot: Term, rows: int) -> Term:
 
 
 def of_matrices(function: Callable[..., Term], most: int = MOST) -> Expand:
-    """The expansion that a formula of all operands is, in float64 and given in their own type."""
+    """Return the expansion that a formula of all operands is, in float64 and given in their own type."""
 
     def expand(b: Builder, _: Operator, operands: Sequence[Value | None]) -> list[Value]:
         terms = terms_of(b, operands)

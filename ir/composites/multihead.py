@@ -159,7 +159,7 @@ class _Expansion:
     # -- heads -----------------------------------------------------------------------------------
 
     def _split(self, x: Value) -> Value:
-        """The last axis as (heads, width of a head)."""
+        """Return the last axis as (heads, width of a head)."""
         return self.b.op(
             "Reshape", x, self.b.constant([0] * self.batched + [0, self.heads, self.width // self.heads])
         )
@@ -210,7 +210,7 @@ class _Expansion:
     # -- masks: true, or a number that is added, where a key is not to be seen ---------------------
 
     def _mask(self, *, truth: bool) -> Value | None:
-        """Both masks as one, for (batch, heads, length, keys): what is kept, or numbers to add."""
+        """Return both masks as one, for (batch, heads, length, keys): what is kept, or numbers to add."""
         b = self.b
         masks = [m for m in (self._pairs(), self._padding()) if m is not None]
         if not masks:

@@ -33,7 +33,7 @@ def _infer(operator: Operator, types: Sequence[TensorType | None]) -> list[Tenso
 
 
 def averaging_matrix(size: int, output: int) -> Array:
-    """The (output, size) matrix of adaptive averaging along one axis.
+    """Return the (output, size) matrix of adaptive averaging along one axis.
 
     Window i covers [floor(i*size/output), ceil((i+1)*size/output)), the rule of torch, MindSpore and MXNet.
     """
@@ -58,7 +58,7 @@ def _places(b: Builder, size: Term) -> Term:
 
 
 def _averages(b: Builder, x: Value, axis: int, out: int, dtype: str) -> Value:
-    """The transposed matrix of adaptive averaging along an axis of an open size."""
+    """Return the transposed matrix of adaptive averaging along an axis of an open size."""
     start, end, size = _bounds(b, x, axis, out)
     places = _places(b, size)
     inside = ((places >= start) & (places < end)).cast(dtype)
@@ -130,7 +130,7 @@ def _window_places(b: Builder, x: Value, axis: int, size: int | None, out: int) 
 
 
 def _expand_largest(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
-    """Values axis by axis, places by all windows at once: whoever reads none is spared these."""
+    """Return values axis by axis, places by all windows at once: whoever reads none is spared these."""
     x, output = operands[0], operator.ints("output_size")
     assert x is not None
     shape = b.graph.known_type(x).shape
@@ -227,7 +227,7 @@ def full_windows(size: int, kernel: int, stride: int, pads: tuple[int, int]) -> 
 
 
 def _full_sizes(operator: Operator, x: TensorType) -> list[int] | None:
-    """The static spatial sizes, or None when one is symbolic."""
+    """Return the static spatial sizes, or None when one is symbolic."""
     spatial = (x.shape or ())[-len(operator.ints("kernel_shape")) :]
     sizes = [d for d in spatial if isinstance(d, int)]
     return sizes if len(sizes) == len(operator.ints("kernel_shape")) else None

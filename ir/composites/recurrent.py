@@ -61,7 +61,7 @@ class Stack:
 
     @staticmethod
     def of(operator: Operator) -> Stack:
-        """The stack that an operator ``regraft.LSTM``, ``GRU`` or ``RNN`` is."""
+        """Return the stack that an operator ``regraft.LSTM``, ``GRU`` or ``RNN`` is."""
         return Stack(
             operator.op_type,
             operator.int("hidden_size"),
@@ -137,7 +137,7 @@ def _expand_stack(b: Builder, operator: Operator, operands: Sequence[Value | Non
 
 
 def _rows(b: Builder, state: Value | None, stack: Stack, layer: int) -> Value | None:
-    """The rows of an initial state that belong to one layer."""
+    """Return the rows of an initial state that belong to one layer."""
     if state is None or stack.layers == 1:
         return state
     bounds = [b.constant([(layer + n) * stack.directions]) for n in (0, 1)]
@@ -301,7 +301,7 @@ def _infer_cell(operator: Operator, types: Sequence[TensorType | None]) -> list[
 def _products(
     b: Builder, x: Value | None, hidden: Value | None, parameters: Sequence[Value | None]
 ) -> tuple[Value, Value]:
-    """The input's and the state's share of every gate."""
+    """Return the input's and the state's share of every gate."""
     weight, recurrence, *biases = [p for p in parameters if p is not None]
     first, second = biases or (None, None)
     return b.op("regraft.Linear", x, weight, first), b.op("regraft.Linear", hidden, recurrence, second)

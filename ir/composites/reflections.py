@@ -38,7 +38,7 @@ _HEAVY = Traits(heavy=True)
 
 
 def _turned(a: Term, vector: Term, factor: Term) -> Term:
-    """A reflection from the left: (1 - factor v v.T) a."""
+    """Return a reflection from the left: (1 - factor v v.T) a."""
     return a - factor * vector * total(vector * a, -2)
 
 
@@ -75,7 +75,7 @@ def _product(packed: Term, factors: Sequence[Term], a: Term, *, transpose: bool)
 
 
 def _factors_of(tau: Term) -> list[Term]:
-    """Each factor as a 1x1 matrix."""
+    """Return each factor as a 1x1 matrix."""
     known = tau.b.type_of(tau.value).shape
     count = known[-1] if known else None
     assert isinstance(count, int)

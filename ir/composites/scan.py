@@ -38,7 +38,7 @@ def _infer_extremes(operator: Operator, types: Sequence[TensorType | None]) -> l
 
 
 def _scanned(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> tuple[Term, int, int]:
-    """The operand, the axis, and its length."""
+    """Return the operand, the axis, and its length."""
     assert operands[0] is not None
     x = Term(b, operands[0])
     known = b.type_of(x.value)
@@ -65,7 +65,7 @@ def _moved(x: Term, axis: int, by: int, fill: float) -> Term:
 
 
 def _steps(length: int) -> list[int]:
-    """The distances over which a scan of this length takes elements together, each twice the last."""
+    """Return the distances over which a scan of this length takes elements together, each twice the last."""
     return [2**k for k in range(max(length - 1, 0).bit_length())]
 
 

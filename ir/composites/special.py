@@ -68,7 +68,7 @@ def _row(name: str, expand: Expand, summary: str, inputs: str = "X") -> None:
 
 
 def _in_own_type(function: Callable[[Term], Term]) -> Expand:
-    """The expansion that a formula is, computed in the operand's element type."""
+    """Return the expansion that a formula is, computed in the operand's element type."""
     return lambda b, _, operands: [function(terms_of(b, operands)[0]).value]
 
 
@@ -76,14 +76,14 @@ def _in_own_type(function: Callable[[Term], Term]) -> Expand:
 
 
 def _log1p(x: Term) -> Term:
-    """The logarithm of the rounded sum, and to first order what the sum has lost."""
+    """Return the logarithm of the rounded sum, and to first order what the sum has lost."""
     total = x + 1
     found = log(total)
     return where(abs(x) < 1, found + (x - (total - 1)) / total, found)
 
 
 def _expm1(x: Term) -> Term:
-    """A product that nothing cancels in."""
+    """Return a product that nothing cancels in."""
     return (x * 0.5).op("Tanh") * (exp(x) + 1)
 
 
@@ -179,7 +179,7 @@ def _expand_polygamma(b: Builder, operator: Operator, operands: Sequence[Value |
 
 
 def _polygamma(n: int, q: Term) -> Term:
-    """A multiple of Hurwitz's zeta; below zero, the sum of the terms on both sides of it."""
+    """Return a multiple of Hurwitz's zeta; below zero, the sum of the terms on both sides of it."""
     factor, s = (-1.0) ** (n + 1) * math.factorial(n), float(n + 1)
     fraction = q + floor(-q) + 1
     below = _zeta_sum(s, fraction) + (-1) ** (n + 1) * (_zeta_sum(s, 1 - fraction) - _zeta_sum(s, 1 - q))
@@ -237,7 +237,7 @@ def _erfc(x: Term) -> Term:
 
 
 def _inverse(x: Term, rest: Term, exactly: bool) -> Term:
-    """The inverse of the error function.
+    """Return the inverse of the error function.
 
     Args:
         x: what it is taken of.

@@ -36,7 +36,7 @@ class Term:
         return self.b.type_of(self.value).dtype
 
     def op(self, op_type: str, *others: Term | Number | None, **attributes: object) -> Term:
-        """An operator of one output whose first operand it is."""
+        """Return an operator of one output whose first operand it is."""
         operands = [None if o is None else self.beside(o).value for o in others]
         return Term(self.b, self.b.op(op_type, self.value, *operands, types=None, **attributes))
 
@@ -115,42 +115,42 @@ class Term:
 
 
 def exp(x: Term) -> Term:
-    """The exponential."""
+    """Return the exponential."""
     return x.op("Exp")
 
 
 def log(x: Term) -> Term:
-    """The natural logarithm."""
+    """Return the natural logarithm."""
     return x.op("Log")
 
 
 def sqrt(x: Term) -> Term:
-    """The square root."""
+    """Return the square root."""
     return x.op("Sqrt")
 
 
 def sin(x: Term) -> Term:
-    """The sine."""
+    """Return the sine."""
     return x.op("Sin")
 
 
 def cos(x: Term) -> Term:
-    """The cosine."""
+    """Return the cosine."""
     return x.op("Cos")
 
 
 def floor(x: Term) -> Term:
-    """The next whole number below."""
+    """Return the next whole number below."""
     return x.op("Floor")
 
 
 def truncate(x: Term) -> Term:
-    """The next whole number towards zero."""
+    """Return the next whole number towards zero."""
     return x.op("Sign") * floor(abs(x))
 
 
 def maximum(x: Term, y: Term) -> Term:
-    """The larger of two."""
+    """Return the larger of two."""
     return x.op("Max", y)
 
 
@@ -165,14 +165,14 @@ def is_infinite(x: Term) -> Term:
 
 
 def where(condition: Term, x: Term | Number, y: Term | Number) -> Term:
-    """One or the other; two numbers are float64."""
+    """Return one or the other; two numbers are float64."""
     if not isinstance(x, Term):
         x = y.beside(x) if isinstance(y, Term) else Term(condition.b, condition.b.constant(x, "float64"))
     return condition.op("Where", x, x.beside(y))
 
 
 def horner(coefficients: Sequence[float], x: Term) -> Term:
-    """A polynomial, the coefficient of the highest power first."""
+    """Return a polynomial, the coefficient of the highest power first."""
     found = x * coefficients[0] + coefficients[1]
     for c in coefficients[2:]:
         found = found * x + c
@@ -180,7 +180,7 @@ def horner(coefficients: Sequence[float], x: Term) -> Term:
 
 
 def series(coefficients: Sequence[float], x: Term) -> Term:
-    """A polynomial, the coefficient of the lowest power first."""
+    """Return a polynomial, the coefficient of the lowest power first."""
     return horner(coefficients[::-1], x)
 
 
@@ -202,7 +202,7 @@ def fitted(x: Term, axis: int, size: int, length: int) -> Term:
 
 
 def terms_of(b: Builder, operands: Sequence[Value | None]) -> list[Term]:
-    """The operands that are there."""
+    """Return the operands that are there."""
     return [Term(b, value) for value in operands if value is not None]
 
 
@@ -217,7 +217,7 @@ def in_float64(function: Callable[..., Term]) -> Expand:
 
 
 def infer_elementwise(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
-    """The element type that all operands share, and the shape that they spread to.
+    """Return the element type that all operands share, and the shape that they spread to.
 
     Raises:
         ValueError: where element types differ or shapes do not fit.
@@ -257,7 +257,7 @@ def infer_whole(operator: Operator, types: Sequence[TensorType | None]) -> list[
 
 
 def axis_of(operator: Operator, given: TensorType) -> int:
-    """The attribute `axis`, from the front of a tensor of known rank.
+    """Return the attribute `axis`, from the front of a tensor of known rank.
 
     Raises:
         ValueError: where the tensor has no such axis.

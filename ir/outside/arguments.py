@@ -78,7 +78,7 @@ def _constants(found: re.Match[str]) -> str:
 
 
 def _option(found: re.Match[str]) -> str:
-    """An option as its argument; one that the library does not have stays."""
+    """Return an option as its argument; one that the library does not have stays."""
     option = found[0]
     if option in _SWITCHES:
         return _SWITCHES[option]

@@ -56,7 +56,7 @@ def framework_refusal(error: BaseException, place: str = "", *, submodules: bool
 
 
 def _imported(error: BaseException) -> str | None:
-    """The framework whose own import raised the error."""
+    """Return the framework whose own import raised the error."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") in _FRAMEWORKS:
             return str(frame.f_globals["__name__"])

@@ -44,7 +44,7 @@ def file_beside(named: Path, location: str) -> Path:
 
 
 def _blobs(folder: Path) -> Path | None:
-    """The folder of blobs of the repository that a snapshot is of; None outside a cache of the hub."""
+    """Return the folder of blobs of the repository that a snapshot is of; None outside a cache of the hub."""
     parts = folder.resolve().parts
     for at in range(len(parts) - 2, 0, -1):
         blobs = Path(*parts[:at], "blobs")

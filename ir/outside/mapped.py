@@ -51,7 +51,7 @@ class MappedFile:
             return file.read(length)
 
     def fail(self, message: str, at: int) -> ModelError:
-        """An error about the byte `at`."""
+        """Return an error about the byte `at`."""
         return ModelError(
             "E101",
             message,
@@ -62,7 +62,7 @@ class MappedFile:
     def tensor(
         self, name: str, dtype: str, shape: tuple[int, ...], slices: list[tuple[int, int]]
     ) -> TensorData:
-        """A handle on the tensor whose bytes are these (start, length) slices of the file, in order.
+        """Return a handle on the tensor whose bytes are these (start, length) slices of the file, in order.
 
         Raises:
             ModelError: when their length is not that of the type and shape.

@@ -31,7 +31,7 @@ class Field:
 
 
 def fields(file: MappedFile, start: int, end: int) -> Iterator[Field]:
-    """The fields of the message in bytes `start` to `end`.
+    """Yield the fields of the message in bytes `start` to `end`.
 
     Raises:
         ModelError: when these bytes are no message, with the byte at fault.
@@ -79,12 +79,12 @@ def varint(file: MappedFile, at: int, end: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """An int64 that is stored as a varint."""
+    """Return an int64 that is stored as a varint."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def numbers(file: MappedFile, field: Field) -> list[int]:
-    """The values of a repeated int64 field, packed or not.
+    """Return the values of a repeated int64 field, packed or not.
 
     Raises:
         ModelError: when its wire type is another one.
@@ -102,7 +102,7 @@ def numbers(file: MappedFile, field: Field) -> list[int]:
 
 
 def text(file: MappedFile, field: Field) -> str:
-    """The value of a string field.
+    """Return the value of a string field.
 
     Raises:
         ModelError: when it is no UTF-8.

@@ -213,7 +213,7 @@ def _concat(graph: Graph, node: Operator, held: Axes) -> int:
 
 
 def _gather(graph: Graph, node: Operator, held: Axes) -> int:
-    """Rows of a table by the batch's indices, or entries of each sample by fixed ones."""
+    """Return rows of a table by the batch's indices, or entries of each sample by fixed ones."""
     over = node.int("axis") % _rank(graph, node)
     data, indices = held
     if data is None and indices is not None:
@@ -224,7 +224,7 @@ def _gather(graph: Graph, node: Operator, held: Axes) -> int:
 
 
 def _reshape(graph: Graph, node: Operator, held: Axes) -> int:
-    """A batch that is axis 0, before and behind, and not by a literal size."""
+    """Return a batch that is axis 0, before and behind, and not by a literal size."""
     value = graph.operands(node.key)[0]
     assert value is not None
     before, after = graph.known_type(value).shape, graph.known_type(Value(node.key)).shape
@@ -294,7 +294,7 @@ def _linear(graph: Graph, node: Operator, held: Axes) -> int:
 
 
 def _matmul(graph: Graph, node: Operator, held: Axes) -> int:
-    """Rows of the batch times a matrix, or two stacks of matrices of one batch."""
+    """Return rows of the batch times a matrix, or two stacks of matrices of one batch."""
     left, right = held
     if left is None or right is not None:
         ranks = {_rank(graph, node, 0), _rank(graph, node, 1)}

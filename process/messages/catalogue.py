@@ -99,7 +99,7 @@ _CHINESE = {", ": "，", "; ": "；"}
 
 
 def read_po(text: str) -> dict[str, str]:
-    """The messages of a .po file that are translated."""
+    """Return the messages of a .po file that are translated."""
     found: dict[str, str] = {}
     source, target, into = "", "", ""
     for line in [*text.splitlines(), 'msgid ""']:
@@ -122,7 +122,7 @@ def read_po(text: str) -> dict[str, str]:
 
 @cache
 def catalogue(name: str) -> NullTranslations:
-    """The catalogue of a language; one that gives back what it is given for English."""
+    """Return the catalogue of a language; one that gives back what it is given for English."""
     if name == "en":
         return NullTranslations()
     path = Path(__file__).with_name(f"{name}.po")
@@ -147,7 +147,7 @@ _CELLS = re.compile("( {2,})")
 
 
 def _say_line(line: str, known: NullTranslations) -> str:
-    """One line: itself, or what it is made of: a label, a code, a place, the cells of a table."""
+    """Return one line: itself, or what it is made of: a label, a code, a place, the cells of a table."""
     body = line.lstrip(" ")
     return line[: len(line) - len(body)] + _say_body(body, known)
 

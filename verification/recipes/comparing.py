@@ -199,7 +199,7 @@ class RecipeComparison:
     # -- steps -------------------------------------------------------------------------------------
 
     def _follow_nothing(self, at: int) -> Trajectory:
-        """The values that a side starts from."""
+        """Return the values that a side starts from."""
         return self._runners[at].follow(*self._functions[at], [], frozenset())
 
     def _trajectory(
@@ -281,11 +281,11 @@ class RecipeComparison:
         return Followed(source, target, exact, expected, witness, is_exact=precise is not None).compare(pairs)
 
     def _in_parts(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The target's arrays, with what one side keeps whole as the source has it."""
+        """Return the target's arrays, with what one side keeps whole as the source has it."""
         return arrays if isinstance(self._other, Path) else arrays_in_parts(arrays, self._other)
 
     def _exact(self, batches: Sequence[Batch], record: frozenset[int]) -> Trajectory | None:
-        """The source's steps in float64; None where it has none."""
+        """Return the source's steps in float64; None where it has none."""
         if self._sides.exact is not None:
             try:
                 return cast(Learner, self._sides.exact).follow(*self._functions[0], batches, record)
@@ -336,7 +336,7 @@ _LOWER = {"torch": ("float16", "bfloat16"), "mindspore": ("float16",)}
 
 
 def _common_precision(recipes: Sequence[Recipe]) -> str | None:
-    """The mixed precision that both sides can be followed in; None for float32."""
+    """Return the mixed precision that both sides can be followed in; None for float32."""
     found = {recipe.options["precision"] for recipe in recipes}
     (precision, *others) = found
     if others or not all(precision in _LOWER[recipe.framework] for recipe in recipes):

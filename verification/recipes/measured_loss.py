@@ -21,7 +21,7 @@ _SMOOTHINGS = 1e-3
 
 
 def measured_loss(loss: LossFunction, shape: tuple[int, ...], written: str) -> LossRule | None:
-    """The loss that gives these values on seeded outputs; None where none known here does.
+    """Return the loss that gives these values on seeded outputs; None where none known here does.
 
     Args:
         loss: of an output and labels.

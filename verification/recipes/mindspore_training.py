@@ -106,7 +106,7 @@ class MindSporeTraining:
         record: frozenset[int],
         precision: str | None,  # noqa: ARG002 - it computes in what it was made to
     ) -> Trajectory:
-        """The steps of a script that makes whole ones."""
+        """Return the steps of a script that makes whole ones."""
         assert script.step is not None
         found = Trajectory(self._values())
         for at, (inputs, labels) in enumerate(batches):

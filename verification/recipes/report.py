@@ -117,7 +117,7 @@ class TrajectoryReport:
 
 
 def _curve(losses: list[float]) -> str:
-    """A few losses of many."""
+    """Return a few losses of many."""
     shown = losses if len(losses) <= _SHOWN else [*losses[:4], *losses[-2:]]
     texts = [f"{v:.5g}" for v in shown]
     return " ".join([*texts[:4], "…", *texts[4:]] if len(losses) > _SHOWN else texts)

@@ -38,7 +38,7 @@ _KEYS = {
 
 
 def compare_settings(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -> list[RecipeRow]:
-    """Every setting that differs, those that count first.
+    """Return every setting that differs, those that count first.
 
     Args:
         source: the source's script.
@@ -160,7 +160,7 @@ def _rates(
 def compare_values(
     source: Sequence[float], target: Sequence[float], source_loss: LossRule, recipe: Recipe
 ) -> RecipeRow | None:
-    """The difference of two losses on the same outputs and labels; None where they agree."""
+    """Return the difference of two losses on the same outputs and labels; None where they agree."""
     a, b = np.asarray(source), np.asarray(target)
     if np.allclose(a, b, rtol=1e-4, atol=1e-6):
         return None

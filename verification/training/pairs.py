@@ -111,7 +111,7 @@ def _label(join: Join, source: str) -> str:
 
 
 def in_parts_of(step: Step, pairing: Pairing) -> Step:
-    """A step of the target in which what the source has whole or in parts is as the source has it."""
+    """Return a step of the target in which what the source has whole or in parts is as the source has it."""
     theirs = _held(step.tensors, pairing.target)
     tensors = dict(step.tensors)
     for join in pairing.joins:
@@ -133,7 +133,7 @@ def in_parts_of(step: Step, pairing: Pairing) -> Step:
 
 
 def arrays_in_parts(arrays: Mapping[str, np.ndarray], pairing: Pairing) -> dict[str, np.ndarray]:
-    """The target's arrays, and what the source has whole or in parts as the source has it."""
+    """Return the target's arrays, and what the source has whole or in parts as the source has it."""
     theirs = _held(arrays, pairing.target)
     found = dict(arrays)
     for join in pairing.joins:

@@ -11,7 +11,7 @@ TABLE = EmitterTable()
 
 
 def _scaled(drawn: Expression, factor: float, offset: float) -> Expression:
-    """Numbers of a standard law, wider and moved."""
+    """Return numbers of a standard law, wider and moved."""
     found = drawn
     if factor != 1:
         found = infix(found, "*", Literal(factor, "scale"), MULTIPLY)

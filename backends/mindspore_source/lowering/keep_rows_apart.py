@@ -123,7 +123,7 @@ class _HiddenRows:
         return False
 
     def _known(self, value: Value, steps: int = _STEPS) -> Array | None:
-        """The values of a constant or a buffer, and of what is computed of such alone in few steps."""
+        """Return the values of a constant or a buffer, and of what is computed of such alone in few steps."""
         if value not in self.arrays:
             self.arrays[value] = self._evaluate(value, steps)
         return self.arrays[value]

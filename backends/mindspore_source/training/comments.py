@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def escaped(text: str) -> str:
-    """A text that may hold quotes and new lines, as it stands in a docstring or a comment."""
+    """Return a text that may hold quotes and new lines, as it stands in a docstring or a comment."""
     return repr(text)[1:-1].replace('"', '\\"')

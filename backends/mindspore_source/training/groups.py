@@ -12,7 +12,7 @@ _FIRST = 12
 
 
 def groups_of(recipe: Recipe, trainable: Sequence[str]) -> list[tuple[UpdateRule, list[str]]]:
-    """Parameters of one rule together, in the net's order.
+    """Return parameters of one rule together, in the net's order.
 
     Raises:
         BackendError: where there are none, and for groups that MindSpore's optimizers cannot have (E602).

@@ -30,7 +30,7 @@ _ARGUMENTS = {
 
 
 def loss_function(loss: LossRule) -> str:
-    """The function that makes the loss.
+    """Return the function that makes the loss.
 
     Raises:
         BackendError: for one that MindSpore does not have (E602).

@@ -25,7 +25,7 @@ class WrittenOptimizer:
 
 
 def written_optimizer(recipe: Recipe, rules: Sequence[UpdateRule]) -> WrittenOptimizer:
-    """The optimizer with the settings that all groups share.
+    """Return the optimizer with the settings that all groups share.
 
     Raises:
         BackendError: for what neither MindSpore nor a class of train.py computes (E602).

@@ -28,7 +28,7 @@ class Rates(nn.learning_rate_schedule.LearningRateSchedule):
 
 
 def rates_text(rates: Sequence[float]) -> str:
-    """A learning rate, or a schedule in stretches; the last one stays."""
+    """Return a learning rate, or a schedule in stretches; the last one stays."""
     if len(set(rates)) == 1:
         return repr(rates[0])
     stretches = list(_stretches(rates))

@@ -18,7 +18,7 @@ SCRIPT = "train.py"
 
 
 def training_source(recipe: Recipe, trainable: Sequence[str], inputs: Sequence[str], reference: str) -> str:
-    """The text of train.py.
+    """Return the text of train.py.
 
     Args:
         recipe: what a training script builds, with the emitted net's names of parameters.

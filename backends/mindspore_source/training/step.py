@@ -13,7 +13,7 @@ _OWN = ("labels", "self", "ms", "nn", "ops")
 
 
 def step_source(recipe: Recipe, inputs: Sequence[str]) -> str:
-    """The class of one training step, and of the loss of a batch where that computes in another type.
+    """Return the class of one training step, and of the loss of a batch where that computes in another type.
 
     Raises:
         BackendError: for a precision or a scaler that is not written (E602).
@@ -65,7 +65,7 @@ def step_source(recipe: Recipe, inputs: Sequence[str]) -> str:
 
 
 def recipe_source(recipe: Recipe) -> str:
-    """The function of train.py that `regraft verify --recipe` reads."""
+    """Return the function of train.py that `regraft verify --recipe` reads."""
     found = ['"loss": step.loss', '"optimizer": step.optimizer', '"step": step']
     options = recipe.options
     times = options["gradients times"]
@@ -95,12 +95,12 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _short(value: float) -> float:
-    """A product without the digits that its factors do not have."""
+    """Return a product without the digits that its factors do not have."""
     return float(f"{value:.7g}")
 
 
 def _clips(recipe: Recipe) -> list[str]:
-    """The lines that clip gradients, which are as many times too large as the loop makes them."""
+    """Return the lines that clip gradients, which are as many times too large as the loop makes them."""
     norm, bound = recipe.options["clip norm"], recipe.options["clip value"]
     times = recipe.options["gradients times"]
     scale = times if isinstance(times, float) else 1.0

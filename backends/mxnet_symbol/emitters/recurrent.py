@@ -130,7 +130,7 @@ def _swapped(e: View, data: Reference) -> Reference:
 
 
 def _packed(e: View, stack: Stack) -> Reference:
-    """All weights, then all biases, each layer by layer and direction by direction."""
+    """Return all weights, then all biases, each layer by layer and direction by direction."""
     each, first = stack.per_direction, stack.first_parameter
     places = [first + each * n for n in range(stack.layers * stack.directions)]
     parts = [e.input(place + n) for place in places for n in range(2)]

@@ -230,7 +230,7 @@ class ControlFlow:
     def _loop_with_condition(
         self, name: str, varying: list[int], with_state: Any, loop: LoopBuilder, side: int, base: int
     ) -> Any:
-        """A loop of which nothing but its condition ends it; None where its body ends it too."""
+        """Return a loop of which nothing but its condition ends it; None where its body ends it too."""
         reader, builder, body = self._reader, loop.builder, loop.body
         self._loops.append((name, varying))
         try:

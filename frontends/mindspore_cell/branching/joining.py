@@ -156,7 +156,7 @@ def _kind(number: bool | float) -> int:
 
 
 def _type(found: Any, builder: NestedBuilder) -> TensorType | None:
-    """The type that a value has, or a number would have."""
+    """Return the type that a value has, or a number would have."""
     if isinstance(found, Value):
         return builder.graph.known_type(found)
     if isinstance(found, _NUMBERS):

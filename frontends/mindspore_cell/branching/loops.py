@@ -181,6 +181,6 @@ def _flat(found: Any) -> Iterable[Value]:
 
 
 def _variable(name: str) -> str:
-    """The user's name of a variable that a loop carries, as MindIR has it."""
+    """Return the user's name of a variable that a loop carries, as MindIR has it."""
     plain = name.rpartition(":")[2].lstrip("ф")
     return plain if plain.isidentifier() and not plain.startswith("Parameter_") else "carried"

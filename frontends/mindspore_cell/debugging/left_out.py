@@ -219,7 +219,7 @@ class _Spelled(ast.NodeTransformer):
 
 
 def _parts(argument: ast.expr) -> list[ast.expr]:
-    """A formatted text's constants, without spaces around them, and what it formats plainly."""
+    """Return a formatted text's constants, without spaces around them, and what it formats plainly."""
     if not isinstance(argument, ast.JoinedStr):
         return [argument]
     found: list[ast.expr] = []

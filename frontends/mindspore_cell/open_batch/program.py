@@ -109,7 +109,7 @@ def _names_in_use(cells: Sequence[Any]) -> Iterator[Sequence[str]]:
 
 
 def _methods(kind: type, name: str) -> Iterator[FunctionType]:
-    """A method of a class; a property and a static one are such too."""
+    """Yield a method of a class; a property and a static one are such too."""
     for cls in kind.__mro__:
         if name in vars(cls):
             found = vars(cls)[name]
@@ -142,14 +142,14 @@ class OpenBatch:
 
     @staticmethod
     def of(arguments: Sequence[np.ndarray | None], axes: Mapping[int, Sequence[int]]) -> OpenBatch | None:
-        """The batch on symbolic axes of arguments; None where those are others than axis 0."""
+        """Return the batch on symbolic axes of arguments; None where those are others than axis 0."""
         sizes = {a.shape[0] for i, a in enumerate(arguments) if i in axes and a is not None and a.ndim}
         if len(sizes) != 1 or any(tuple(a) != (0,) for a in axes.values()):
             return None
         return OpenBatch(arguments, frozenset(axes), sizes.pop())
 
     def tensors(self) -> list[Any]:
-        """The tensors for which the program is compiled."""
+        """Return the tensors for which the program is compiled."""
         from mindspore import Tensor
 
         return [
@@ -215,7 +215,7 @@ def _result(node: Node, types: Mapping[str, Any], values: Mapping[str, Any]) -> 
 
 
 def _shapes_beside(node: Node, shape: Shape | None) -> Sequence[Shape | None]:
-    """The shape of each result, where the rule of the operator gives one."""
+    """Return the shape of each result, where the rule of the operator gives one."""
     if shape is None or node.op != "LayerNorm":
         return [shape] * len(node.type)
     beside = [t.shape or () for t in node.type[1:]]  # statistics: 1 along what is normalised

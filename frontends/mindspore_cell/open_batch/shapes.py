@@ -225,7 +225,7 @@ def _sliced(shape: Shape, given: Sequence[Any]) -> Shape | None:
 
 
 def _shaped(op: str, before: Shape, wanted: Sequence[Dim]) -> Shape | None:
-    """The result of an operator whose second operand says a shape; None in it is -1."""
+    """Return the result of an operator whose second operand says a shape; None in it is -1."""
     padded = (1,) * (len(wanted) - len(before)) + before
     if op == "Reshape":
         found = completed(wanted, product(before))

@@ -44,7 +44,7 @@ def is_attention(cell: Any) -> bool:
 
 
 def whole_attention(cell: Any) -> Any:
-    """A `construct` that calls one primitive with the masks that it is given.
+    """Return a `construct` that calls one primitive with the masks that it is given.
 
     The primitives become attributes of the Cell; `state.borrowed` takes them out again.
     """
@@ -126,7 +126,7 @@ def _primitive() -> Any:
 
 @TABLE.op("MultiheadAttention")
 def multihead_attention(call: Call) -> list[Value | None]:
-    """The layer with its parameters and those of its projection, which is never called."""
+    """Return the layer with its parameters and those of its projection, which is never called."""
     cell = call.cell
     if call.arg("cell_id") != id(cell):
         raise call.unsupported("it could not be told which call of the Cell this is")

@@ -31,7 +31,7 @@ def _sides(call: Call, boxes: Value) -> list[Value]:
 
 
 def _centre(call: Call, boxes: Value) -> tuple[Value, Value, Value, Value]:
-    """The centre and the size."""
+    """Return the centre and the size."""
     left, top, right, bottom = _sides(call, boxes)
     half, one = call.scalar_like(0.5, boxes), call.scalar_like(1, boxes)
     centres = (call.op("Mul", call.op("Add", *ends), half) for ends in ((left, right), (top, bottom)))

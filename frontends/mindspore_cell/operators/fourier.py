@@ -30,7 +30,7 @@ def _plan(call: Call) -> tuple[list[int], list[int | None], str]:
 
 
 def _any(call: Call) -> Value:
-    """The operand, or one of its parts."""
+    """Return the operand, or one of its parts."""
     found = call.arg(0)
     return found.real if isinstance(found, Complex) else call.value(0)
 

@@ -14,7 +14,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("Diag")
 def diagonal_matrix(call: Call) -> Value:
-    """A tensor as the diagonal of one of twice its axes, as a vector is that of a matrix."""
+    """Return a tensor as the diagonal of one of twice its axes, as a vector is that of a matrix."""
     x = call.value(0)
     sizes = call.static_shape()
     count = int(np.prod(sizes))

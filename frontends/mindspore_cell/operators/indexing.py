@@ -60,7 +60,7 @@ def scatter_slices(call: Call) -> Value:
 
 @TABLE.op("TensorCopySlices")
 def write_range(call: Call) -> Value:
-    """A range of leading axes replaced; an empty one leaves everything as it is."""
+    """Return a range of leading axes replaced; an empty one leaves everything as it is."""
     x, part, bounds = call.value(0), call.value(1), list(zip(call.ints(2), call.ints(3), strict=True))
     if any(step != 1 for step in call.ints(4)):
         raise call.unsupported(f"expected steps of 1, got {call.ints(4)}")
@@ -120,7 +120,7 @@ def scatter_elements(call: Call) -> Value:
 
 @TABLE.op("ScatterValue")
 def scatter_number(call: Call) -> Value:
-    """One number written at places of an axis."""
+    """Return one number written at places of an axis."""
     call.require(4, 0)
     x, at = call.value(0), call.value(2)
     updates = call.op("Expand", call.operand(3, call.dtype), call.op("Shape", at))
@@ -137,7 +137,7 @@ def divide_slices(call: Call) -> Value:
 
 @TABLE.op("IndexFill")
 def fill_at_indices(call: Call) -> Value:
-    """One number at the indices of an axis: where any is equal to the place."""
+    """Return one number at the indices of an axis: where any is equal to the place."""
     x, axis = call.value(0), call.axis(1)
     (size,) = call.static_shape(axes=[axis])
     places = call.constant(np.arange(size)[:, None])
@@ -186,7 +186,7 @@ def add_at_indices(call: Call) -> Value:
 
 @TABLE.op("IndexAddExt")
 def add_scaled_at_indices(call: Call) -> Value:
-    """The same, the axis given before the indices, and times a number."""
+    """Return the same, the axis given before the indices, and times a number."""
     x, updates, axis, scale = call.value(0), call.value(3), call.axis(1), call.plain(4, 1)
     if scale != 1:
         updates = call.op("Mul", updates, call.scalar_like(scale, updates))
@@ -204,7 +204,7 @@ def _along(call: Call, indices: Value, updates: Value, axis: int) -> Value:
 
 @TABLE.op("UnsortedSegmentSum")
 def add_segments(call: Call) -> Value:
-    """The slices of each segment added up, by its number; negative ones go nowhere."""
+    """Return the slices of each segment added up, by its number; negative ones go nowhere."""
     x, at, count = call.value(0), call.value(1), call.int(2)
     ranks = call.rank(), call.rank(at)
     rest = [Size.of(size) if isinstance(size, str) else size for size in call.shape()[ranks[1] :]]
@@ -217,7 +217,7 @@ def add_segments(call: Call) -> Value:
 
 @TABLE.op("UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd")
 def reduce_segments(call: Call) -> Value:
-    """The slices of each segment as one; an empty segment holds the type's bound, or 1."""
+    """Return the slices of each segment as one; an empty segment holds the type's bound, or 1."""
     x, at, count = call.value(0), call.value(1), call.int(2)
     rank = call.rank(at)
     rest = [Size.of(size) if isinstance(size, str) else size for size in call.shape()[rank:]]
@@ -233,13 +233,13 @@ def reduce_segments(call: Call) -> Value:
 
 @TABLE.op("NonZero")
 def nonzero(call: Call) -> Value:
-    """The places that are not zero, one a row."""
+    """Return the places that are not zero, one a row."""
     return call.op("Transpose", call.op("NonZero", call.value(0)), perm=[1, 0])
 
 
 @TABLE.op("MaskedSelect")
 def masked_select(call: Call) -> Value:
-    """The elements where a mask is true."""
+    """Return the elements where a mask is true."""
     x, mask = call.value(0), call.value(1)
     if call.shape(x) != call.shape(mask):
         shape = call.op("Shape", call.op("Where", mask, x, x))  # of the broadcast

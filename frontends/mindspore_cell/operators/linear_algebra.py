@@ -23,7 +23,7 @@ TABLE.direct(
 
 @TABLE.op("MatrixInverse")
 def inverse(call: Call) -> Value:
-    """The inverse, or that of the transposed matrix."""
+    """Return the inverse, or that of the transposed matrix."""
     return call.op("regraft.Inverse", swap_last_axes(call, call.value(0), when=call.flag("adjoint")))
 
 
@@ -37,7 +37,7 @@ def solve(call: Call) -> Value:
 
 @TABLE.op("MatrixTriangularSolve")
 def triangular_solve(call: Call) -> Value:
-    """The same of one triangle of A."""
+    """Return the same of one triangle of A."""
     flip, upper = call.flag("adjoint"), not call.flag("lower")
     return substitute(
         call, swap_last_axes(call, call.value(0), when=flip), call.value(1), upper=upper != flip
@@ -53,13 +53,13 @@ def cholesky(call: Call) -> Value:
 
 @TABLE.op("CholeskySolve")
 def cholesky_solve(call: Call) -> Value:
-    """The solution, given a factor."""
+    """Return the solution, given a factor."""
     return solve_by_factor(call, call.value(1), call.value(0), upper=call.flag("upper"))
 
 
 @TABLE.op("CholeskyInverse")
 def cholesky_inverse(call: Call) -> Value:
-    """The inverse, given a factor."""
+    """Return the inverse, given a factor."""
     rows, _ = call.static_shape()
     return solve_by_factor(call, call.value(0), call.constant(np.eye(rows), call.dtype), upper=call.flag(1))
 
@@ -79,7 +79,7 @@ def power(call: Call) -> Value:
 
 @TABLE.op("LuSolve")
 def lu_solve(call: Call) -> Value:
-    """The solution, given factors and pivots."""
+    """Return the solution, given factors and pivots."""
     return call.op("regraft.LUSolve", call.value(1), call.value(2), call.value(0))
 
 
@@ -103,7 +103,7 @@ def geqrf(call: Call) -> list[Value]:
 
 @TABLE.op("Svd")
 def singular_values(call: Call) -> list[Value]:
-    """The singular values alone, zeros for vectors, the signs of which are the kernel's choice."""
+    """Return the singular values alone, zeros for vectors, the signs of which are the kernel's choice."""
     call.ignore(1)
     call.require(2, False)
     zeros = call.constant([0], call.dtype)
@@ -112,7 +112,7 @@ def singular_values(call: Call) -> list[Value]:
 
 @TABLE.op("SelfAdjointEig")
 def eigenvalues(call: Call) -> list[Value]:
-    """The eigenvalues alone, and zeros for vectors."""
+    """Return the eigenvalues alone, and zeros for vectors."""
     call.require("compute_v", False)
     a = call.value(0)
     zeros = call.op("Expand", call.constant(0, call.dtype), call.op("Shape", a))

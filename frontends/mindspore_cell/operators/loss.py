@@ -13,7 +13,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("CTCLossV2")
 def ctc_loss(call: Call) -> tuple[Value, ...]:
-    """The loss of each sequence; what the gradient needs beside is left out."""
+    """Return the loss of each sequence; what the gradient needs beside is left out."""
     call.static_shape(call.value(0), [0])  # each frame is a step
     call.static_shape(call.value(1), [1])
     labels, frames, lengths = (call.cast(call.value(i), "int64") for i in (1, 2, 3))
@@ -99,7 +99,7 @@ def multi_margin(call: Call) -> Value:
 
 @TABLE.op("NLLLoss")
 def negative_log_likelihood(call: Call) -> tuple[Value, ...]:
-    """The negated entry of each label; the second result is what the mean is over."""
+    """Return the negated entry of each label; the second result is what the mean is over."""
     x, labels, weight = call.value(0), call.value(1), call.value(2)
     how, ignored = _HOW[call.int(3)], call.int(4)
     if call.rank() != 2:

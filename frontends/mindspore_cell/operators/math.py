@@ -168,7 +168,7 @@ def divide_whole(call: Call) -> Value:
 
 @TABLE.op("DivMod")
 def divide_by_mode(call: Call) -> Value:
-    """A quotient as it is (0), towards zero (1) or down (2)."""
+    """Return a quotient as it is (0), towards zero (1) or down (2)."""
     x, y, mode = call.operand(0, call.dtype), call.operand(1, call.dtype), call.int(2)
     if mode == 2:
         return formulas.floor_divide(call, x, y)
@@ -182,7 +182,7 @@ def truncate(call: Call) -> Value:
 
 
 def _truncate(call: Call, x: Value) -> Value:
-    """A number without what follows its point, which an integer has not."""
+    """Return a number without what follows its point, which an integer has not."""
     return formulas.round_towards_zero(call, x) if formulas.is_floating(call.dtype_of(x)) else x
 
 

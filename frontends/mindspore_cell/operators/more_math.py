@@ -48,7 +48,7 @@ def is_close(call: Call) -> Value:
 
 @TABLE.op("Fmax")
 def larger_but_nan(call: Call) -> Value:
-    """The larger; a number rather than NaN."""
+    """Return the larger; a number rather than NaN."""
     call.ignore("ignore_nan")
     x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
     found = call.op("Max", x, y)
@@ -146,7 +146,7 @@ def sum_but_nan(call: Call) -> Value:
 
 @TABLE.op("Eps")
 def least_step(call: Call) -> Value:
-    """The type's distance from 1 to the next number, in the operand's shape."""
+    """Return the type's distance from 1 to the next number, in the operand's shape."""
     x = call.value(0)
     return call.op("Expand", call.scalar_like(float(np.finfo(call.dtype).eps), x), call.op("Shape", x))
 
@@ -181,7 +181,7 @@ def new_tensor(call: Call) -> Value:
 
 @TABLE.op("ViewAs")
 def view_as(call: Call) -> Value:
-    """The same elements in the shape of another tensor."""
+    """Return the same elements in the shape of another tensor."""
     return call.op("Reshape", call.value(0), call.op("Shape", call.value(1)), types=[call.result_type(0)])
 
 

@@ -31,14 +31,14 @@ _WIDTHS = ("bool", "int64", "float64")
 
 @TABLE.op("TensorToScalar")
 def number_of(call: Call) -> Value:
-    """The one element of a tensor."""
+    """Return the one element of a tensor."""
     x = call.cast(call.value(0), call.dtype)
     return call.reshape(x, []) if call.shape(x) else x
 
 
 @TABLE.op("ScalarToTensor", "ScalarCast")
 def cast_number(call: Call) -> Value:
-    """A number as another type; a float becomes an integer towards zero."""
+    """Return a number as another type; a float becomes an integer towards zero."""
     call.ignore(1)  # the type, which MindIR states as the node's own
     return call.operand(0, call.dtype)
 
@@ -50,7 +50,7 @@ def number_arithmetic(call: Call) -> Value:
 
 @TABLE.op("ScalarFloorDiv", "ScalarMod")
 def divide_number(call: Call) -> Value:
-    """The quotient rounded down, or what it leaves."""
+    """Return the quotient rounded down, or what it leaves."""
     x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
     whole = formulas.floor_divide if call.operator == "ScalarFloorDiv" else formulas.floor_remainder
     return whole(call, x, y)
@@ -80,7 +80,7 @@ def number_bits(call: Call) -> Value:
 
 
 def _kind(call: Call, position: int) -> str:
-    """The kind of Python number that an operand is."""
+    """Return the kind of Python number that an operand is."""
     found = call.arg(position)
     if isinstance(found, bool):
         return "bool"

@@ -51,7 +51,7 @@ def _both(given: list[int]) -> list[int]:
 
 @TABLE.op("SpaceToBatchND")
 def space_to_batch(call: Call) -> Value:
-    """Every so manieth place of the spatial axes as an image of its own, in front of the batch."""
+    """Return every so manieth place of the spatial axes as an image of its own, in front of the batch."""
     x, blocks, pads = call.value(0), call.ints("block_shape"), call.ints("paddings")
     count = len(blocks)
     _, *rest = call.shape()
@@ -104,7 +104,7 @@ def affine_grid(call: Call) -> Value:
 
 @TABLE.op("ReverseSequence")
 def reverse_beginnings(call: Call) -> Value:
-    """The beginning of each sequence read backwards, as long as it says."""
+    """Return the beginning of each sequence read backwards, as long as it says."""
     batch, time, rank = call.int("batch_dim"), call.int("seq_dim"), call.rank()
     (size,) = call.static_shape(axes=[time])
     along = call.constant(np.arange(size).reshape([size if a == time else 1 for a in range(rank)]))

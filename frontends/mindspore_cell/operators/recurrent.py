@@ -33,7 +33,7 @@ def recurrent_kind(cell: Any) -> str:
 
 
 def whole_construct(cell: Any) -> Any:
-    """A `construct` that calls one primitive with the states and lengths that it is given.
+    """Return a `construct` that calls one primitive with the states and lengths that it is given.
 
     The primitives become attributes of the Cell; `state.borrowed` takes them out again.
     """
@@ -150,7 +150,7 @@ def _step(call: Call, kind: str, operands: list[Value]) -> tuple[Value, ...] | V
 
 
 def _parameters(call: Call, names: list[str], x: Value) -> list[Value]:
-    """The parameters of the Cell by name, whose element type must be the input's."""
+    """Return the parameters of the Cell by name, whose element type must be the input's."""
     modules = call.graph.modules
     assert call.b.call is not None
     held = modules.module(modules.call(call.b.call).module).parameters

@@ -72,7 +72,7 @@ def extreme_of_axis(call: Call) -> tuple[Value, Value]:
 
 @TABLE.op("Argmax", "Argmin")
 def arg_extreme(call: Call) -> Value:
-    """The first of equals; the result's type is named."""
+    """Return the first of equals; the result's type is named."""
     op = "ArgMax" if call.operator == "Argmax" else "ArgMin"
     return call.cast(call.op(op, call.value(0), axis=call.int(1), keepdims=0), call.element_type(2))
 

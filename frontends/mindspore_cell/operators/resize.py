@@ -40,7 +40,7 @@ def resize_bilinear(call: Call) -> Value:
 
 @TABLE.op("ResizeLinear1D")
 def resize_linear(call: Call) -> Value:
-    """The third argument: 0 asymmetric, 1 aligned corners, 2 half pixels."""
+    """Return the third argument: 0 asymmetric, 1 aligned corners, 2 half pixels."""
     modes = {1: "align_corners", 2: "half_pixel"}
     if call.int(2) not in modes:
         raise call.unsupported(f"expected aligned corners (1) or half pixels (2), got {call.int(2)}")

@@ -11,7 +11,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("Median")
 def median(call: Call) -> list[Value]:
-    """The middle element along an axis, the lower of two, and its place."""
+    """Return the middle element along an axis, the lower of two, and its place."""
     call.require("global_median", False)
     call.ignore("cust_aicpu")
     return call.ops(

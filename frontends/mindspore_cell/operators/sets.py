@@ -14,12 +14,12 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("Unique")
 def unique(call: Call) -> tuple[Value, Value]:
-    """The distinct elements in the order in which they occur, and which of them each element is."""
+    """Return the distinct elements in the order in which they occur, and which of them each element is."""
     return _distinct(call)
 
 
 def _distinct(call: Call) -> tuple[Value, Value]:
-    """The same; ONNX Runtime has kernels for few types."""
+    """Return the same; ONNX Runtime has kernels for few types."""
     x = call.value(0)
     dtype = call.dtype_of(x)
     wide = x if dtype in ("float32", "float64") else call.cast(x, "int64")
@@ -29,7 +29,7 @@ def _distinct(call: Call) -> tuple[Value, Value]:
 
 @TABLE.op("UniqueWithPad")
 def unique_filled_up(call: Call) -> tuple[Value, Value]:
-    """The same, and as often another number as there were elements before."""
+    """Return the same, and as often another number as there were elements before."""
     x = call.value(0)
     values, places = _distinct(call)
     (size,) = call.static_shape()

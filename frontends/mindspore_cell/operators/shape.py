@@ -122,7 +122,7 @@ def _rows_of_every_index(call: Call, y: Value) -> Value | None:
 
 
 def _symbol(dim: object) -> object:
-    """A symbolic dimension of a type as the programs' sizes are."""
+    """Return a symbolic dimension of a type as the programs' sizes are."""
     return Size.of(dim) if isinstance(dim, str) else dim
 
 
@@ -159,7 +159,7 @@ def transpose_matrix(call: Call) -> Value:
 
 @TABLE.op("TransposeExtView")
 def swap_axes(call: Call) -> Value:
-    """Two axes exchanged."""
+    """Return two axes exchanged."""
     rank = call.rank()
     perm = list(range(rank))
     a, b = call.axis(1), call.axis(2)
@@ -191,7 +191,7 @@ def concat(call: Call) -> Value:
 
 @TABLE.op("Stack")
 def stack(call: Call) -> Value:
-    """A new axis, counted in the result."""
+    """Return a new axis, counted in the result."""
     axis = call.int("axis")
     call.ignore("num", "N")
     at = call.constant([axis])
@@ -316,7 +316,7 @@ def _reaches(bound: int | Size, dim: object) -> bool:
 
 @TABLE.op("SelectExtView")
 def select_one(call: Call) -> Value:
-    """One place of an axis, which goes."""
+    """Return one place of an axis, which goes."""
     return call.op("Gather", call.value(0), call.constant(call.int(2)), axis=call.axis(1))
 
 

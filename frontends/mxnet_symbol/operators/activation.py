@@ -26,7 +26,7 @@ def relu(call: Call) -> Value:
 
 @TABLE.op("Activation")
 def activation(call: Call) -> Value:
-    """The activation that `act_type` names."""
+    """Return the activation that `act_type` names."""
     kind = call.text("act_type")
     if kind == "relu":
         return relu(call)

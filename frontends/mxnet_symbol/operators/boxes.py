@@ -38,7 +38,7 @@ def _in_corners(call: Call, boxes: Term, form: str) -> Term:
 
 
 def _areas(boxes: Term, form: str) -> Term:
-    """The area of each box, 0 where a side is negative; the last axis stays."""
+    """Return the area of each box, 0 where a side is negative; the last axis stays."""
     sides = columns(boxes, 2, 2) if form == "center" else columns(boxes, 2, 2) - columns(boxes, 0, 2)
     width, height = columns(sides, 0), columns(sides, 1)
     area = width * height
@@ -46,7 +46,7 @@ def _areas(boxes: Term, form: str) -> Term:
 
 
 def shared_area(left: Term, right: Term) -> Term:
-    """The area that boxes (in corners) share."""
+    """Return the area that boxes (in corners) share."""
     low = maximum(columns(left, 0, 2), columns(right, 0, 2))
     high = columns(left, 2, 2).op("Min", columns(right, 2, 2))
     sides = (high - low).clip(0)
@@ -82,7 +82,7 @@ def box_decode(call: Call) -> Value:
 
 @TABLE.op("_contrib_box_encode")
 def box_encode(call: Call) -> list[Value]:
-    """The offsets of anchors to the boxes that they match, and where there are any."""
+    """Return the offsets of anchors to the boxes that they match, and where there are any."""
     samples, matches, anchors, boxes, means, stds = (Term(call.b, v) for v in call.operands())
     last = Term(call.b, call.constant([-1]))
     matched = rows_at(boxes, matches.cast("int64"), 4)
@@ -98,7 +98,7 @@ def box_encode(call: Call) -> list[Value]:
 
 @TABLE.op("_contrib_box_iou")
 def box_iou(call: Call) -> Value:
-    """The overlap of every box of one list with every box of another, over what both cover."""
+    """Return the overlap of every box of one list with every box of another, over what both cover."""
     left, right = (Term(call.b, v) for v in call.operands())
     form = _form(call, "format", "corner")
     shapes = [call.shape(left.value)[:-1], call.shape(right.value)[:-1]]
@@ -141,7 +141,7 @@ def suppressed(call: Call, alive: Term, hides: Term, count: int) -> Term:
 
 
 def packed(call: Call, rows: Term, kept: Term, count: int) -> Term:
-    """The rows that stay, in order, then rows of -1."""
+    """Return the rows that stay, in order, then rows of -1."""
     place = Term(call.b, call.constant(np.arange(count, dtype=np.float32)))
     packed, order = in_order(call, rows, where(kept, count - place, -place), count)
     return where((order > 0).op("Unsqueeze", Term(call.b, call.constant([-1]))), packed, -1.0)
@@ -165,7 +165,7 @@ def _reformed(call: Call, rows: Term, start: int, width: int, form: str) -> Term
 
 @TABLE.op("_contrib_box_nms")
 def box_nms(call: Call) -> Value:
-    """The boxes that no better one of their class overlaps too much, best first; then rows of -1.
+    """Return the boxes that no better one of their class overlaps too much, best first; then rows of -1.
 
     Only the `topk` best with a score above `valid_thresh` are looked at.
     """

@@ -17,7 +17,7 @@ LARGEST = 1 << 16
 
 
 def spatial(call: Call, name: str, rank: int, default: int) -> list[int]:
-    """A list of one number per spatial axis; an empty one means the default."""
+    """Return a list of one number per spatial axis; an empty one means the default."""
     given = call.ints(name, ()) or [default] * rank
     least = 0 if name in ("pad", "adj") else 1
     if len(given) != rank or not all(least <= v < LARGEST for v in given):

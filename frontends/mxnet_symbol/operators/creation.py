@@ -15,7 +15,7 @@ TABLE = LoweringTable[Call]("MXNet")
 
 @TABLE.op("_zeros", "_ones", "_full")
 def filled(call: Call) -> Value:
-    """An array of one number."""
+    """Return an array of one number."""
     call.ignore("ctx")
     shape, dtype = call.ints("shape", ()), call.text("dtype", "float32")
     value = call.float("value") if call.operator == "_full" else float(call.operator == "_ones")

@@ -53,7 +53,7 @@ _BASES = {"log2": 2, "log10": 10}
 
 @TABLE.op(*_NAMED)
 def named(call: Call) -> Value:
-    """A function that ONNX, or a composite, has under a name of its own."""
+    """Return a function that ONNX, or a composite, has under a name of its own."""
     return in_floats(call, lambda x: call.op(_NAMED[call.operator], x), call.value(0))
 
 
@@ -65,7 +65,7 @@ def rsqrt(call: Call) -> Value:
 
 @TABLE.op("cbrt", "rcbrt")
 def cube_root(call: Call) -> Value:
-    """The real cube root, of negative numbers too, or one over it."""
+    """Return the real cube root, of negative numbers too, or one over it."""
 
     def root(x: Value) -> Value:
         size = call.op("Pow", call.op("Abs", x), call.scalar_like(1 / 3, x))
@@ -93,7 +93,7 @@ def _times(call: Call, x: Value, factor: float) -> Value:
 
 @TABLE.op(*_BASES)
 def log_of_base(call: Call) -> Value:
-    """The logarithm to the base 2 or 10."""
+    """Return the logarithm to the base 2 or 10."""
     factor = 1 / log(_BASES[call.operator])
     return in_floats(call, lambda x: _times(call, call.op("Log", x), factor), call.value(0))
 
@@ -112,7 +112,7 @@ def hypotenuse(call: Call) -> Value:
 
 @TABLE.op("_power", "broadcast_power")
 def power(call: Call) -> Value:
-    """The one to the power of the other."""
+    """Return the one to the power of the other."""
     return in_floats(call, lambda x, y: call.op("Pow", x, y), *call.operands())
 
 

@@ -31,14 +31,14 @@ def _ends(size: int) -> np.ndarray:
 
 
 def _sampled(call: Call, x: Value, grid: Value) -> Value:
-    """An image at the places of a grid, bilinear; what is outside is 0."""
+    """Return an image at the places of a grid, bilinear; what is outside is 0."""
     last = call.op("Transpose", grid, perm=[0, 2, 3, 1])
     return call.op("GridSample", x, last, mode="linear", padding_mode="zeros", align_corners=1)
 
 
 @TABLE.op("GridGenerator")
 def grid_generator(call: Call) -> Value:
-    """The grid of an affine map, or of a flow in pixels."""
+    """Return the grid of an affine map, or of a flow in pixels."""
     x, kind, size = call.value(0), call.text("transform_type"), call.ints("target_shape", (0, 0))
     if kind == "affine":
         return _affine_grid(call, x, size)
@@ -53,14 +53,14 @@ def grid_generator(call: Call) -> Value:
 
 @TABLE.op("BilinearSampler")
 def bilinear_sampler(call: Call) -> Value:
-    """An image at the places of a grid."""
+    """Return an image at the places of a grid."""
     call.ignore("cudnn_off")
     return _sampled(call, *call.operands())
 
 
 @TABLE.op("SpatialTransformer")
 def spatial_transformer(call: Call) -> Value:
-    """An image moved by an affine map."""
+    """Return an image moved by an affine map."""
     call.ignore("cudnn_off")
     x, theta = call.operands()
     kinds = call.text("transform_type", "affine"), call.text("sampler_type", "bilinear")
@@ -84,7 +84,7 @@ def im2col(call: Call) -> Value:
 
 @TABLE.op("col2im")
 def col2im(call: Call) -> Value:
-    """The image whose patches are given, where they overlap their sum."""
+    """Return the image whose patches are given, where they overlap their sum."""
     x, size, kernel = call.value(0), call.ints("output_size"), call.ints("kernel")
     stride, dilate, pad = (_two(call, *of) for of in (("stride", 1), ("dilate", 1), ("pad", 0)))
     return call.op(

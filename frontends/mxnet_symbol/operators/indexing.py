@@ -47,7 +47,7 @@ def take(call: Call) -> Value:
 
 @TABLE.op("pick")
 def pick(call: Call) -> Value:
-    """One element of every row."""
+    """Return one element of every row."""
     x, indices = call.operands()
     axis, mode = (
         call.from_front(call.optional_int("axis", -1) or 0, call.rank(x)),
@@ -82,7 +82,7 @@ def gather_nd(call: Call) -> Value:
 
 @TABLE.op("one_hot")
 def one_hot(call: Call) -> Value:
-    """A row of `depth` for every index, all off for an index outside."""
+    """Return a row of `depth` for every index, all off for an index outside."""
     depth = call.int("depth")
     call.bounded(depth)
     on, off = call.float("on_value", 1.0), call.float("off_value", 0.0)
@@ -94,7 +94,7 @@ def one_hot(call: Call) -> Value:
 
 @TABLE.op("where")
 def where(call: Call) -> Value:
-    """One or the other; a condition of one axis selects whole rows."""
+    """Return one or the other; a condition of one axis selects whole rows."""
     condition, x, y = call.operands()
     if call.rank(condition) == 1 and call.rank(x) > 1:  # selects whole rows
         condition = call.reshape(condition, [*call.shape(condition), *[1] * (call.rank(x) - 1)])
@@ -103,7 +103,7 @@ def where(call: Call) -> Value:
 
 @TABLE.op("topk")
 def topk(call: Call) -> list[Value]:
-    """The first k in order, largest first unless told; indices are float32 unless told."""
+    """Return the first k in order, largest first unless told; indices are float32 unless told."""
     x, axis = call.value(0), call.optional_int("axis", -1)
     count, kind = call.int("k", 1), call.text("ret_typ", "indices")
     ascending, dtype = call.flag("is_ascend"), call.text("dtype", "float32")
@@ -137,7 +137,7 @@ def sort(call: Call) -> Value:
 
 @TABLE.op("argsort")
 def argsort(call: Call) -> Value:
-    """The indices that sort, float32 unless told."""
+    """Return the indices that sort, float32 unless told."""
     ascending, dtype = call.flag("is_ascend", default=True), call.text("dtype", "float32")
     found = _sorted(call, call.value(0), call.optional_int("axis", -1), 0, ascending=ascending)
     return call.cast(found[1], dtype)
@@ -183,7 +183,7 @@ def index_copy(call: Call) -> Value:
 
 @TABLE.op("_contrib_index_array")
 def index_array(call: Call) -> Value:
-    """The coordinates of every element, or those along some axes."""
+    """Return the coordinates of every element, or those along some axes."""
     call.value(0)  # of which only the shape counts
     rank = call.rank()
     axes = [call.from_front(a, rank) for a in call.optional_ints("axes") or range(rank) if a is not None]
@@ -197,7 +197,7 @@ def index_array(call: Call) -> Value:
 
 @TABLE.op("_slice_assign", "_slice_assign_scalar")
 def slice_assign(call: Call) -> Value:
-    """A value with another, or a number, in the place of a slice."""
+    """Return a value with another, or a number, in the place of a slice."""
     x, rank = call.value(0), call.rank()
     begin, end = (call.optional_ints(key) or [] for key in ("begin", "end"))
     steps = call.optional_ints("step") or []

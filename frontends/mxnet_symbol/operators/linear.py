@@ -37,7 +37,7 @@ def batch_dot(call: Call) -> Value:
 
 @TABLE.op("dot")
 def dot(call: Call) -> Value:
-    """The last axis of the one with the first of the other; transposing rotates instead."""
+    """Return the last axis of the one with the first of the other; transposing rotates instead."""
     x, y = call.operands()
     call.ignore("forward_stype")
     if call.flag("transpose_a"):

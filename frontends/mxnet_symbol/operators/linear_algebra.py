@@ -19,12 +19,12 @@ def _scaled(call: Call, x: Value, key: str) -> Value:
 
 
 def _number(call: Call, x: Value) -> Value:
-    """A number for each matrix."""
+    """Return a number for each matrix."""
     return call.op("Reshape", x, call.constant([1])) if call.rank(x) == 0 else x
 
 
 def _order(call: Call, x: Value) -> int:
-    """The number of rows of square matrices."""
+    """Return the number of rows of square matrices."""
     (rows,) = call.static_shape(x, [call.rank(x) - 1])
     call.bounded(rows * rows)
     return rows
@@ -65,7 +65,7 @@ def syrk(call: Call) -> Value:
 
 @TABLE.op("_linalg_trmm")
 def trmm(call: Call) -> Value:
-    """A product with a triangular matrix, from the left or the right."""
+    """Return a product with a triangular matrix, from the left or the right."""
     a = call.op("Trilu", call.value(0), upper=not call.flag("lower", default=True))
     a, b = swap_last_axes(call, a, when=call.flag("transpose")), call.value(1)
     product = call.op("MatMul", b, a) if call.flag("rightside") else call.op("MatMul", a, b)
@@ -93,7 +93,7 @@ def potrf(call: Call) -> Value:
 
 @TABLE.op("_linalg_potri")
 def potri(call: Call) -> Value:
-    """The inverse of what Cholesky's factor is of."""
+    """Return the inverse of what Cholesky's factor is of."""
     factor, upper = call.value(0), not call.flag("lower", default=True)
     one = call.constant(np.eye(_order(call, factor)), call.dtype_of(factor))
     return solve_by_factor(call, factor, one, upper=upper)
@@ -101,13 +101,13 @@ def potri(call: Call) -> Value:
 
 @TABLE.op("_linalg_det")
 def det(call: Call) -> Value:
-    """The determinant."""
+    """Return the determinant."""
     return _number(call, call.op("regraft.Determinant", call.value(0)))
 
 
 @TABLE.op("_linalg_slogdet")
 def slogdet(call: Call) -> list[Value]:
-    """The sign of the determinant, and the logarithm of its size."""
+    """Return the sign of the determinant, and the logarithm of its size."""
     return [_number(call, v) for v in call.ops("regraft.LogDeterminant", call.value(0), outputs=2)]
 
 
@@ -168,13 +168,13 @@ def _triangle_places(call: Call, n: int, offset: int) -> np.ndarray:
 
 @TABLE.op("_linalg_extractdiag")
 def extractdiag(call: Call) -> Value:
-    """A diagonal of every matrix."""
+    """Return a diagonal of every matrix."""
     return _picked(call, call.value(0), _diagonal_places(_order(call, call.value(0)), call.int("offset", 0)))
 
 
 @TABLE.op("_linalg_extracttrian")
 def extracttrian(call: Call) -> Value:
-    """A triangle of every matrix."""
+    """Return a triangle of every matrix."""
     n, offset = _order(call, call.value(0)), call.int("offset", 0)
     return _picked(call, call.value(0), _triangle_places(call, n, offset))
 
@@ -204,7 +204,7 @@ def maketrian(call: Call) -> Value:
 
 @TABLE.op("_linalg_sumlogdiag")
 def sumlogdiag(call: Call) -> Value:
-    """The sum of the logarithms of the main diagonal."""
+    """Return the sum of the logarithms of the main diagonal."""
     x = call.value(0)
     logarithms = call.op("Log", _picked(call, x, _diagonal_places(_order(call, x), 0)))
     return _number(call, call.op("ReduceSum", logarithms, call.constant([-1]), keepdims=0))

@@ -43,7 +43,7 @@ def softmax_output(call: Call) -> Value:
 
 @TABLE.op("LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput")
 def regression_output(call: Call) -> Value:
-    """The data, or its sigmoid for the logistic one."""
+    """Return the data, or its sigmoid for the logistic one."""
     value, name = _label(call)
     scale = call.float("grad_scale", 1.0)
     return call.op(f"regraft.{call.operator}", call.value(0), value, label=name, grad_scale=scale)
@@ -51,7 +51,7 @@ def regression_output(call: Call) -> Value:
 
 @TABLE.op("SVMOutput")
 def svm_output(call: Call) -> Value:
-    """The data."""
+    """Return the data."""
     value, name = _label(call)
     return call.op(
         "regraft.SVMOutput",
@@ -66,7 +66,7 @@ def svm_output(call: Call) -> Value:
 
 @TABLE.op("MakeLoss")
 def make_loss(call: Call) -> Value:
-    """The data, which is a loss."""
+    """Return the data, which is a loss."""
     return call.op(
         "regraft.MakeLoss",
         call.value(0),
@@ -78,7 +78,7 @@ def make_loss(call: Call) -> Value:
 
 @TABLE.op("CTCLoss")
 def ctc_loss(call: Call) -> Value:
-    """The loss of each sequence; 0 where its frames cannot make its labels."""
+    """Return the loss of each sequence; 0 where its frames cannot make its labels."""
     scores = call.op("LogSoftmax", call.value(0), axis=-1)
     frames, _, classes = call.shape(scores)
     call.static_shape(scores, [0, 2])  # each frame is a step
@@ -108,13 +108,13 @@ def _before(call: Call, labels: Value, padding: int) -> Value:
 
 @TABLE.op("BlockGrad")
 def block_grad(call: Call) -> Value:
-    """The data, and no gradient back."""
+    """Return the data, and no gradient back."""
     return call.op("regraft.StopGradient", call.value(0))
 
 
 @TABLE.op("softmax_cross_entropy")
 def softmax_cross_entropy(call: Call) -> Value:
-    """The sum over the batch of minus the logarithm of each label's probability."""
+    """Return the sum over the batch of minus the logarithm of each label's probability."""
     x, labels = call.operands()
     (classes,) = call.static_shape(x, [1])
     labels = call.op("Unsqueeze", call.cast(labels, "int64"), call.constant([1]))
@@ -126,13 +126,13 @@ def softmax_cross_entropy(call: Call) -> Value:
 
 @TABLE.op("_contrib_gradientmultiplier")
 def gradient_multiplier(call: Call) -> Value:
-    """The data; what comes back is multiplied, which training alone sees."""
+    """Return the data; what comes back is multiplied, which training alone sees."""
     call.ignore("scalar", "is_int")
     return call.op("Identity", call.value(0))
 
 
 @TABLE.op("IdentityAttachKLSparseReg")
 def kl_sparse_regulariser(call: Call) -> Value:
-    """The data; the penalty is in the gradient, which training alone sees."""
+    """Return the data; the penalty is in the gradient, which training alone sees."""
     call.ignore("sparseness_target", "penalty", "momentum")
     return call.op("Identity", call.operands()[0])

@@ -59,7 +59,7 @@ _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
 def _with_number(call: Call) -> tuple[Value, Value]:
-    """The operand, and the number; whole numbers with one that is not are float64."""
+    """Return the operand, and the number; whole numbers with one that is not are float64."""
     x, number = call.value(0), call.float("scalar", 1.0)
     if not call.flag("is_int", default=True) and not formulas.is_floating(call.dtype_of(x)):
         x = call.cast(x, "float64")
@@ -78,7 +78,7 @@ def with_scalar(call: Call) -> Value:
 
 
 def _compare(call: Call, kind: str, x: Value, y: Value) -> Value:
-    """A comparison, which MXNet answers with 0 and 1 of the operands' own type."""
+    """Return a comparison, which MXNet answers with 0 and 1 of the operands' own type."""
     result = call.op(_COMPARISONS[kind], x, y)
     if kind == "not_equal":
         result = call.op("Not", result)
@@ -136,7 +136,7 @@ def modulo_with_scalar(call: Call) -> Value:
 
 
 def _modulo(call: Call, x: Value, y: Value) -> Value:
-    """The remainder with the divisor's sign, and 0 for the divisor 0."""
+    """Return the remainder with the divisor's sign, and 0 for the divisor 0."""
     zero = call.scalar_like(0, x)
     if not formulas.is_floating(call.dtype_of(x)):
         safe = call.op("Where", call.op("Equal", y, zero), call.scalar_like(1, x), y)
@@ -184,7 +184,7 @@ def smooth_l1(call: Call) -> Value:
 
 @TABLE.op("add_n")
 def add_all(call: Call) -> Value:
-    """The sum of all operands; ONNX's is of floating-point numbers."""
+    """Return the sum of all operands; ONNX's is of floating-point numbers."""
     first, *others = call.operands()
     if formulas.is_floating(call.dtype_of(first)):
         return call.op("Sum", first, *others)

@@ -12,7 +12,7 @@ TABLE = LoweringTable[Call]("MXNet")
 
 
 def _at_axis_1(axis: int, rank: int) -> tuple[list[int], bool]:
-    """The permutation that swaps an axis with axis 1, and whether it moves anything."""
+    """Return the permutation that swaps an axis with axis 1, and whether it moves anything."""
     order = list(range(rank))
     order[1], order[axis] = order[axis], order[1]
     return order, axis != 1

@@ -38,13 +38,13 @@ _RANKS = ("bool", "uint8", "int8", "int32", "int64", "float16", "float32", "floa
 
 
 def _alike(call: Call, x: Value, y: Value) -> tuple[Value, Value]:
-    """Two operands in the element type of their result."""
+    """Return two operands in the element type of their result."""
     dtype = max(call.dtype_of(x), call.dtype_of(y), key=_RANKS.index)
     return call.cast(x, dtype), call.cast(y, dtype)
 
 
 def _number(call: Call) -> tuple[Value, Value]:
-    """The operand and the number; whole numbers with one that is not become float64."""
+    """Return the operand and the number; whole numbers with one that is not become float64."""
     x, number = call.value(0), call.float("scalar")
     whole = call.flag("is_int", default=True)
     if not formulas.is_floating(call.dtype_of(x)) and (not whole or call.dtype_of(x) == "bool"):
@@ -187,7 +187,7 @@ def joined(call: Call) -> Value:
 
 @TABLE.op("_npi_where")
 def where(call: Call) -> Value:
-    """One or the other."""
+    """Return one or the other."""
     condition, x, y = call.operands()
     return call.op("Where", call.cast(condition, "bool"), *_alike(call, x, y))
 
@@ -206,13 +206,13 @@ def broadcast_to(call: Call) -> Value:
 
 @TABLE.op("_npi_matmul")
 def matmul(call: Call) -> Value:
-    """The matrix product."""
+    """Return the matrix product."""
     return call.op("MatMul", *_alike(call, *call.operands()))
 
 
 @TABLE.op("_np_dot")
 def dot(call: Call) -> Value:
-    """The last axis of the one with the last but one of the other; a number multiplies."""
+    """Return the last axis of the one with the last but one of the other; a number multiplies."""
     x, y = _alike(call, *call.operands())
     if 0 in (call.rank(x), call.rank(y)):
         return call.op("Mul", x, y)
@@ -223,7 +223,7 @@ def dot(call: Call) -> Value:
 
 @TABLE.op("_npi_tensordot_int_axes")
 def tensordot(call: Call) -> Value:
-    """The last axes of the one with the first of the other."""
+    """Return the last axes of the one with the first of the other."""
     (x, y), count = call.operands(), call.int("axes")
     left, right = call.shape(x), call.shape(y)
     inner = math.prod(call.static_shape(y, range(count)))
@@ -236,7 +236,7 @@ def tensordot(call: Call) -> Value:
 
 @TABLE.op("_npi_zeros", "_npi_ones")
 def filled(call: Call) -> Value:
-    """An array of one number."""
+    """Return an array of one number."""
     call.ignore("ctx")
     shape, dtype = call.ints("shape", ()), call.text("dtype", "float32")
     call.bounded(math.prod(shape))

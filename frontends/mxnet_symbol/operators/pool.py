@@ -81,7 +81,7 @@ def _raised(call: Call, x: Value, power: int) -> Value:
 
 
 def _root(call: Call, total: Value, power: int) -> Value:
-    """The root of a sum of powers; MXNet's odd powers and roots keep the sign."""
+    """Return the root of a sum of powers; MXNet's odd powers and roots keep the sign."""
     if power == 1:
         return total
     if power == 2:

@@ -104,7 +104,7 @@ def sampled(call: Call) -> Value:
 
 @TABLE.op("_shuffle")
 def shuffled(call: Call) -> Value:
-    """The rows in another order."""
+    """Return the rows in another order."""
     x = call.value(0)
     (count,) = call.static_shape(x, [0])
     drawn = call.op("RandomUniform", shape=[count], dtype=onnx_dtype("float32"), low=0.0, high=1.0)

@@ -33,7 +33,7 @@ class Piece:
 
 
 def pieces(inputs: int, hidden: int, layers: int, directions: int, gates: int) -> list[Piece]:
-    """The tensors of a vector as it holds them.
+    """Return the tensors of a vector as it holds them.
 
     Example:
         >>> [(p.name, p.start, p.shape) for p in pieces(3, 5, 1, 1, 1)][:2]
@@ -52,7 +52,7 @@ def pieces(inputs: int, hidden: int, layers: int, directions: int, gates: int) -
 
 
 def _in_order(found: list[Piece], layers: int, directions: int) -> Iterator[Piece]:
-    """The same as the composite takes them: layer by layer, direction by direction."""
+    """Yield the same as the composite takes them: layer by layer, direction by direction."""
     half = len(found) // 2
     for at in range(layers * directions):
         yield from found[2 * at : 2 * at + 2]
@@ -61,7 +61,7 @@ def _in_order(found: list[Piece], layers: int, directions: int) -> Iterator[Piec
 
 @TABLE.op("RNN")
 def rnn(call: Call) -> list[Value]:
-    """A stack of layers over (sequence, batch, input); the final states only with `state_outputs`."""
+    """Return a stack of layers over (sequence, batch, input); the final states only with `state_outputs`."""
     mode, hidden, layers = call.text("mode"), call.int("state_size"), call.int("num_layers")
     if mode not in _KINDS:
         raise call.unsupported(f"expected a mode among {', '.join(_KINDS)}, got `{mode}`")
@@ -128,7 +128,7 @@ def _slice(call: Call, packed: Value, piece: Piece) -> Value:
 
 
 def _part(call: Call, packed: Parameter, piece: Piece) -> Value:
-    """A parameter on the vector's memory, named as gluon names it."""
+    """Return a parameter on the vector's memory, named as gluon names it."""
     data = packed.data
 
     def read() -> np.ndarray:

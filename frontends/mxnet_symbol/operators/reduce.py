@@ -22,7 +22,7 @@ _REDUCTIONS = {
 
 
 def _axes(call: Call, rank: int) -> tuple[list[int], bool]:
-    """The axes to reduce, and whether they are kept with size 1."""
+    """Return the axes to reduce, and whether they are kept with size 1."""
     given = call.optional_ints("axis")
     axes = [call.from_front(a, rank) for a in given or [] if a is not None]
     if call.flag("exclude"):
@@ -37,7 +37,7 @@ def _finish(call: Call, y: Value) -> Value:
 
 
 def reduced(call: Call, target: str, x: Value, axes: list[int], *, keep: bool) -> Value:
-    """A reduction over some axes, without dimensions where it is over all."""
+    """Return a reduction over some axes, without dimensions where it is over all."""
     if not axes:
         return x
     dtype = call.dtype_of(x)
@@ -73,7 +73,7 @@ def reduction_without_nan(call: Call) -> Value:
 
 @TABLE.op("norm")
 def norm(call: Call) -> Value:
-    """The sum of absolute values, or the root of the sum of squares."""
+    """Return the sum of absolute values, or the root of the sum of squares."""
     order = call.int("ord", 2)
     axes, keep = _axes(call, call.rank())
     call.ignore("out_dtype")
@@ -119,7 +119,7 @@ def moments(call: Call) -> list[Value]:
 
 @TABLE.op("_np_cumsum")
 def running_sum(call: Call) -> Value:
-    """The sums of all elements up to each, along an axis or of all in order."""
+    """Return the sums of all elements up to each, along an axis or of all in order."""
     x, axis, dtype = call.value(0), call.optional_int("axis"), call.text("dtype", "None")
     x = x if dtype == "None" else call.cast(x, dtype)
     if axis is None:

@@ -51,7 +51,7 @@ def roi_align(call: Call) -> Value:
 
 @TABLE.op("ROIPooling")
 def roi_pooling(call: Call) -> Value:
-    """The maxima of the bins of regions, whose corners are rounded; 0 for a negative batch number.
+    """Return the maxima of the bins of regions, whose corners are rounded; 0 for a negative batch number.
 
     Regions are data, so masks say which places a bin covers.
     """
@@ -175,7 +175,7 @@ def _first_kept(call: Call, kept: Term, count: int) -> Term:
 
 
 def _batch_numbers(call: Call, rows: Term) -> Term:
-    """The number of the image that each row is of."""
+    """Return the number of the image that each row is of."""
     ones = columns(rows, 0) * 0 + 1
     return ones.op("CumSum", Term(call.b, call.constant(0)), exclusive=1)
 
@@ -191,7 +191,7 @@ def _grown(call: Call, anchors: Term, offsets: Term) -> Term:
 
 @TABLE.op("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
 def deformable_convolution(call: Call) -> Value:
-    """A convolution whose window takes bilinear samples at places that a layer computes.
+    """Return a convolution whose window takes bilinear samples at places that a layer computes.
 
     Samples outside the image are 0; in the modulated form the pixels outside are 0, and each sample has a
     factor.

@@ -13,7 +13,7 @@ TABLE = LoweringTable[Call]("MXNet")
 
 @TABLE.op("SequenceLast")
 def sequence_last(call: Call) -> Value:
-    """The last step of every sequence, of its own length where that is given."""
+    """Return the last step of every sequence, of its own length where that is given."""
     axis = call.int("axis", 0)
     if not call.flag("use_sequence_length"):
         return call.op("Gather", call.value(0), call.constant(-1), axis=axis)
@@ -42,7 +42,7 @@ def sequence_mask(call: Call) -> Value:
 
 @TABLE.op("SequenceReverse")
 def sequence_reverse(call: Call) -> Value:
-    """The steps of every sequence in reverse, those behind its end where they are."""
+    """Return the steps of every sequence in reverse, those behind its end where they are."""
     axis = call.int("axis", 0)
     if axis != 0:
         raise call.unsupported(f"expected the axis 0, which alone MXNet reverses, got {axis}")
@@ -61,6 +61,6 @@ def sequence_reverse(call: Call) -> Value:
 
 @TABLE.op("_rnn_param_concat")
 def rnn_param_concat(call: Call) -> Value:
-    """The weights and biases of a recurrent layer behind one another."""
+    """Return the weights and biases of a recurrent layer behind one another."""
     axis = call.int("dim", 1)
     return call.op("Concat", *call.operands(), axis=axis)

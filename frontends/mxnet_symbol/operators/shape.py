@@ -21,7 +21,7 @@ def flatten(call: Call) -> Value:
 
 
 def reshaped(call: Call, source: list[Dim], codes: list[int]) -> list[Dim]:
-    """The shape that MXNet's codes ask for: 0 copy, -1 infer, -2 the rest, -3 merge two, -4 split one.
+    """Return the shape that MXNet's codes ask for: 0 copy, -1 infer, -2 the rest, -3 merge two, -4 split one.
 
     Raises:
         UnsupportedError: when the codes do not fit the source.
@@ -87,7 +87,7 @@ def reshape(call: Call) -> Value:
 
 @TABLE.op("reshape_like")
 def reshape_like(call: Call) -> Value:
-    """The shape of another value, or a span of it in place of a span."""
+    """Return the shape of another value, or a span of it in place of a span."""
     x, like = call.operands()
     source, other = list(call.shape(x)), list(call.shape(like))
     left = _span(call, "lhs", len(source))
@@ -113,7 +113,7 @@ def transpose(call: Call) -> Value:
 
 @TABLE.op("SwapAxis")
 def swap_axis(call: Call) -> Value:
-    """Two axes change places."""
+    """Return two axes change places."""
     rank = call.rank()
     first, second = (call.from_front(call.int(n, 0), rank) for n in ("dim1", "dim2"))
     order = list(range(rank))
@@ -123,7 +123,7 @@ def swap_axis(call: Call) -> Value:
 
 @TABLE.op("expand_dims")
 def expand_dims(call: Call) -> Value:
-    """A new axis of size 1."""
+    """Return a new axis of size 1."""
     axis = call.axis("axis", call.rank() + 1)
     return call.op("Unsqueeze", call.value(0), call.constant([axis]))
 
@@ -255,7 +255,7 @@ def slice_like(call: Call) -> Value:
 
 @TABLE.op("Crop")
 def crop(call: Call) -> Value:
-    """The trailing two axes, at an offset or from the centre, to a size or like another value."""
+    """Return the trailing two axes, at an offset or from the centre, to a size or like another value."""
     call.ignore("num_args")
     size, offset = call.ints("h_w", (0, 0)), call.ints("offset", (0, 0))
     if 1 in call:
@@ -292,7 +292,7 @@ def tile(call: Call) -> Value:
 
 @TABLE.op("repeat")
 def repeat(call: Call) -> Value:
-    """Every element repeated, along an axis or flattened."""
+    """Return every element repeated, along an axis or flattened."""
     x, times = call.value(0), call.int("repeats")
     axis = call.optional_int("axis")
     if axis is None:
@@ -371,19 +371,19 @@ def space_to_depth(call: Call) -> Value:
 
 @TABLE.op("shape_array")
 def shape_array(call: Call) -> Value:
-    """The shape, as int64."""
+    """Return the shape, as int64."""
     return call.op("Shape", call.value(0))
 
 
 @TABLE.op("size_array")
 def size_array(call: Call) -> Value:
-    """The number of elements, as int64 of shape (1,)."""
+    """Return the number of elements, as int64 of shape (1,)."""
     return call.op("Unsqueeze", call.op("Size", call.value(0)), call.constant([0]))
 
 
 @TABLE.op("diag")
 def diagonal(call: Call) -> Value:
-    """The elements of a diagonal; of a vector the matrix that has it there."""
+    """Return the elements of a diagonal; of a vector the matrix that has it there."""
     x, rank, offset = call.value(0), call.rank(), call.int("k", 0)
     first, second = call.axis("axis1", max(rank, 2), 0), call.axis("axis2", max(rank, 2), 1)
     if rank == 1:

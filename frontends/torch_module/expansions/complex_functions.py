@@ -174,7 +174,7 @@ def ne(x: Argument, y: Argument) -> Tensor:
 
 @table.op("aten.pow.Tensor_Scalar")
 def pow_scalar(x: Complex, power: complex) -> Complex:
-    """A power by products where it is a small whole number, else by length and angle."""
+    """Return a power by products where it is a small whole number, else by length and angle."""
     if isinstance(power, complex) and power.imag:
         return pow_tensor(x, power)
     number = power.real
@@ -217,7 +217,7 @@ def pow_tensor(x: Argument, power: Argument) -> Complex:
 
 @table.op("aten.prod.default", "aten.prod.dim_int")
 def prod(x: Complex, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Complex:
-    """A product along an axis, or of all."""
+    """Return a product along an axis, or of all."""
     del dtype
     if dim is None:
         x, dim = Complex(x.real.flatten(), x.imag.flatten()), 0
@@ -237,26 +237,26 @@ def cumprod(x: Complex, dim: int, *, dtype: Any = None) -> Complex:
 
 @table.op("aten.linalg_vector_norm.default")
 def vector_norm(x: Complex, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-    """The norm of the lengths."""
+    """Return the norm of the lengths."""
     typed = {} if dtype is None else {"dtype": dtype.to_real()}
     return torch.ops.aten.linalg_vector_norm.default(_abs(x), *args, **kwargs, **typed)
 
 
 @table.op("aten.var.correction")
 def variance(x: Complex, *args: Any, **kwargs: Any) -> Tensor:
-    """The variances of both parts together."""
+    """Return the variances of both parts together."""
     return sum(torch.ops.aten.var.correction(part, *args, **kwargs) for part in (x.real, x.imag))  # type: ignore
 
 
 def _as_real(x: Complex) -> Tensor:
-    """A matrix twice as high and wide whose products are those of complex matrices."""
+    """Return a matrix twice as high and wide whose products are those of complex matrices."""
     above, below = torch.cat([x.real, -x.imag], -1), torch.cat([x.imag, x.real], -1)
     return torch.cat([above, below], -2)
 
 
 @table.op("aten.linalg_inv.default", "aten.inverse.default")
 def inverse(x: Complex) -> Complex:
-    """An inverse matrix, by that of a real one."""
+    """Return an inverse matrix, by that of a real one."""
     size = x.real.shape[-1]
     found = torch.linalg.inv(_as_real(x))
     return Complex(found[..., :size, :size], found[..., size:, :size])
@@ -264,7 +264,7 @@ def inverse(x: Complex) -> Complex:
 
 @table.op("aten.linalg_solve.default")
 def solve(x: Argument, y: Argument, *, left: bool = True) -> Complex:
-    """The solution of linear equations, by that of real ones."""
+    """Return the solution of linear equations, by that of real ones."""
     x, y = parts(x), parts(y)
     if not left or y.real.dim() != x.real.dim() or not isinstance(x.imag, Tensor):
         raise Inexpressible("it solves complex equations of vectors, or from the right")
@@ -276,14 +276,14 @@ def solve(x: Argument, y: Argument, *, left: bool = True) -> Complex:
 
 @table.op("aten.masked_fill.Scalar")
 def masked_fill(x: Argument, mask: Tensor, value: Argument) -> Complex:
-    """A number in place of those that a mask names."""
+    """Return a number in place of those that a mask names."""
     x, value = parts(x), parts(value)
     return Complex(x.real.masked_fill(mask, value.real), x.imag.masked_fill(mask, value.imag))
 
 
 @table.op("aten.full.default", "aten.full_like.default")
 def full(like: Any, value: Argument, *, dtype: torch.dtype | None = None, **options: Any) -> Complex:
-    """A tensor of one number."""
+    """Return a tensor of one number."""
     del options
     shape = like.real.shape if isinstance(like, Complex) else like
     real = like.real.dtype if isinstance(like, Complex) else torch.get_default_dtype()
@@ -293,14 +293,14 @@ def full(like: Any, value: Argument, *, dtype: torch.dtype | None = None, **opti
 
 @table.op("aten.addbmm.default")
 def addbmm(x: Argument, y: Argument, z: Argument, *, beta: complex = 1, alpha: complex = 1) -> Complex:
-    """A tensor, by a factor, and the sum of a batch of products, by another."""
+    """Return a tensor, by a factor, and the sum of a batch of products, by another."""
     product = multilinear(lambda y, z: torch.matmul(y, z).sum(0), (y, z), {})
     return scaled(x, beta) + scaled(product, alpha)
 
 
 @table.op("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp(x: Argument, y: Argument, weight: Argument) -> Complex:
-    """A number between two."""
+    """Return a number between two."""
     return parts(x) + (parts(y) - x) * weight
 
 

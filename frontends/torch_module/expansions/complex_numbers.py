@@ -67,7 +67,7 @@ def expansion(target: Any) -> Callable[..., Any] | None:
 
 
 def _by_parts(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """An operator once on all real and once on all imaginary parts."""
+    """Return an operator once on all real and once on all imaginary parts."""
     if any(a.name == "value" and str(a.type) == "number" for a in target._schema.arguments):
         raise Inexpressible("it writes a number into complex ones")
     leaves, spec = pytree.tree_flatten((list(args), kwargs))
@@ -86,7 +86,7 @@ def _by_parts(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def multilinear(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Complex:
-    """A product that is linear in each of its tensors, by those of their parts.
+    """Return a product that is linear in each of its tensors, by those of their parts.
 
     Raises:
         Inexpressible: for more than six complex tensors, whose product has more than 64 terms.
@@ -115,7 +115,7 @@ def multilinear(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
 
 @table.op("aten.constant_pad_nd.default")
 def pad_with(x: Complex, places: Sequence[int], value: complex = 0) -> Complex:
-    """A tensor with a number around it."""
+    """Return a tensor with a number around it."""
     number = complex(value)
     pairs = (x.real, number.real), (x.imag, number.imag)
     return Complex(*(torch.ops.aten.pad.default(t, places, "constant", n) for t, n in pairs))
@@ -123,7 +123,7 @@ def pad_with(x: Complex, places: Sequence[int], value: complex = 0) -> Complex:
 
 @table.op("aten.pad.default")
 def pad(x: Complex, places: Sequence[int], mode: str = "constant", value: complex | None = None) -> Complex:
-    """A tensor with a number, or with its own elements, around it."""
+    """Return a tensor with a number, or with its own elements, around it."""
     if mode == "constant":
         return pad_with(x, places, value or 0)
     return Complex(*(torch.ops.aten.pad.default(t, places, mode) for t in (x.real, x.imag)))
@@ -172,25 +172,25 @@ def view_as_complex(x: Tensor) -> Complex:
 
 @table.op("aten.view_as_real.default", "aten.view_as_real_copy.default")
 def view_as_real(x: Complex) -> Tensor:
-    """Both parts on a last axis."""
+    """Return both parts on a last axis."""
     return torch.stack([x.real, x.imag], -1)
 
 
 @table.op("aten.complex.default")
 def complex_(real: Tensor, imag: Tensor) -> Complex:
-    """A complex tensor of its parts."""
+    """Return a complex tensor of its parts."""
     return Complex(*torch.broadcast_tensors(real, imag))
 
 
 @table.op("aten.polar.default")
 def polar(length: Tensor, angle: Tensor) -> Complex:
-    """A complex tensor of lengths and angles."""
+    """Return a complex tensor of lengths and angles."""
     return Complex(length * torch.cos(angle), length * torch.sin(angle))
 
 
 @table.op("aten._to_copy.default")
 def to_copy(x: Argument, *, dtype: torch.dtype | None = None, **options: Any) -> Argument:
-    """A change of the element type, of both parts; a truth value is whether one of them is not 0."""
+    """Return a change of the element type, of both parts; a truth value is whether one of them is not 0."""
     del options
     if dtype is None:
         return x

@@ -33,7 +33,7 @@ def _neutral(x: Tensor, reduce: str) -> float:
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """A reduction of all that is written to one place."""
+    """Return a reduction of all that is written to one place."""
     if x.dim() == 0:
         x1, i1, s1 = x.reshape(1), index.reshape(1), src.reshape(1)
         return scatter_reduce(x1, 0, i1, s1, reduce, include_self=include_self).reshape([])
@@ -68,13 +68,13 @@ def _extreme_scatter(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: st
 
 @table.op("aten.scatter.reduce")
 def scatter_with_reduction(x: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
-    """The older form."""
+    """Return the older form."""
     return scatter_reduce(x, dim, index, src, "sum" if reduce == "add" else "prod")
 
 
 @table.op("aten.scatter.value_reduce")
 def scatter_value_with_reduction(x: Tensor, dim: int, index: Tensor, value: float, *, reduce: str) -> Tensor:
-    """The older form, of a number."""
+    """Return the older form, of a number."""
     src = torch.full_like(index, 0).to(x.dtype) + value
     return scatter_reduce(x, dim, index, src.to(x.dtype), "sum" if reduce == "add" else "prod")
 
@@ -83,7 +83,7 @@ def scatter_value_with_reduction(x: Tensor, dim: int, index: Tensor, value: floa
 def index_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """A reduction of slices that are written to one place."""
+    """Return a reduction of slices that are written to one place."""
     if x.dim() == 0:
         parts = x.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce
         return index_reduce(*parts, include_self=include_self).reshape([])
@@ -95,7 +95,7 @@ def index_reduce(
 
 @table.op("aten.put.default")
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A write into the flattened tensor."""
+    """Return a write into the flattened tensor."""
     flat, at = x.reshape(-1), index.reshape(-1)
     at = torch.where(at < 0, at + flat.shape[0], at)
     src = source.reshape(-1)
@@ -105,7 +105,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 
 @table.op("aten.masked_scatter.default")
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """The source's elements in order, where the mask is true."""
+    """Return the source's elements in order, where the mask is true."""
     x, mask = torch.broadcast_tensors(x, mask)
     at = torch.cumsum(mask.reshape(-1).to(torch.int64), 0) - 1
     chosen = source.reshape(-1)[torch.clamp(at, min=0)].reshape(x.shape)
@@ -131,7 +131,7 @@ def unsafe_masked_index_put(
 
 
 def _strided(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None) -> Tensor:
-    """The places that a strided view of a contiguous tensor has in it."""
+    """Return the places that a strided view of a contiguous tensor has in it."""
     if not all(isinstance(n, int) for n in [*size, *stride, *x.shape]):
         raise Inexpressible("its sizes are symbolic")
     whole = x.untyped_storage().nbytes() == x.numel() * x.element_size()
@@ -149,7 +149,7 @@ def _strided(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int 
 def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A write into a view by strides; torch's own ends in a primitive without a lowering."""
+    """Return a write into a view by strides; torch's own ends in a primitive without a lowering."""
     at = _strided(x, size, stride, storage_offset)
     return torch.scatter(x.reshape(-1), 0, at.reshape(-1), src.reshape(-1)).reshape(x.shape)
 
@@ -171,7 +171,7 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
 
 @table.op("aten.nonzero_static.default")
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first places that are not zero, as many as asked for."""
+    """Return the first places that are not zero, as many as asked for."""
     flat = (x != 0).reshape(-1)
     total = flat.shape[0]
     if not isinstance(total, int):
@@ -249,7 +249,7 @@ def unique_consecutive(
 
 @table.op("aten._weight_norm.default")
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
-    """Every slice along an axis, or with -1 all of it, brought to the norms given.
+    """Return every slice along an axis, or with -1 all of it, brought to the norms given.
 
     Torch's own swaps and flattens axes to get at the norms.
     """

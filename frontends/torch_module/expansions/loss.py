@@ -91,7 +91,7 @@ def linear_cross_entropy(
     label_smoothing: float,
     *_gradients: object,
 ) -> tuple[Tensor, ...]:
-    """The loss; what torch computes beforehand for gradients is empty."""
+    """Return the loss; what torch computes beforehand for gradients is empty."""
     found = _linear_cross_entropy(
         x, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing
     )
@@ -108,5 +108,5 @@ def linear_cross_entropy_no_reduction(
     ignore_index: int,
     *_chunks: object,
 ) -> Tensor:
-    """The losses one by one."""
+    """Return the losses one by one."""
     return _linear_cross_entropy(x, linear_weight, target, linear_bias, weight, "none", ignore_index, 0.0)

@@ -35,7 +35,7 @@ def _static(x: Tensor, rank: int) -> list[int]:
 
 
 def _largest(x: Tensor, places: Tensor, output: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The largest of every window and its flat place, the first of several."""
+    """Return the largest of every window and its flat place, the first of several."""
     rank = len(output)
     flat = x.flatten(-rank)
     spread = places.reshape(*places.shape[:-2], -1)
@@ -73,7 +73,7 @@ def _fractional(
 def fractional_max_pool2d(
     x: Tensor, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Values and places of fractional pooling in two dimensions."""
+    """Return values and places of fractional pooling in two dimensions."""
     return _fractional(x, kernel_size, output_size, random_samples)
 
 
@@ -81,5 +81,5 @@ def fractional_max_pool2d(
 def fractional_max_pool3d(
     x: Tensor, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Values and places of fractional pooling in three dimensions."""
+    """Return values and places of fractional pooling in three dimensions."""
     return _fractional(x, kernel_size, output_size, random_samples)

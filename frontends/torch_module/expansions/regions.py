@@ -21,7 +21,7 @@ def _rounded(x: Tensor) -> Tensor:
 
 
 def _bins(low: Tensor, high: Tensor, *, added: int, count: int, end: int) -> tuple[Tensor, Tensor]:
-    """The first place of every bin of every region, and the one behind its last: (regions, bins)."""
+    """Return the first place of every bin of every region, and the one behind its last: (regions, bins)."""
     size = (torch.clamp(high - low + added, min=1) / count).unsqueeze(1)
     number = torch.arange(count).to(low.dtype)
     first, behind = torch.floor(number * size), torch.ceil((number + 1) * size)
@@ -63,7 +63,7 @@ def roi_pool(
 def position_sensitive_roi_pool(
     x: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int
 ) -> tuple[Tensor, Tensor]:
-    """The mean of each bin of each region, from channels of its own, and the number of its channel.
+    """Return the mean of each bin of each region, from channels of its own, and the number of its channel.
 
     Bins end before the last row and the last column of the image, as torchvision's do.
     """

@@ -24,7 +24,7 @@ def _sorted(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 @table.op("aten.mode.default")
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The most frequent value, the smallest of several, and where it is last."""
+    """Return the most frequent value, the smallest of several, and where it is last."""
     if x.dim() == 0:
         return x, torch.zeros_like(x, dtype=torch.int64)
     moved = x.movedim(dim, -1)

@@ -36,7 +36,7 @@ class _Axis:
     start: int = 0
 
     def last(self) -> int | None:
-        """The furthest place that is read, or None where it is symbolic."""
+        """Return the furthest place that is read, or None where it is symbolic."""
         if not all(isinstance(n, int) for _, n, _ in self.reads):
             return None
         return self.start + sum((n - 1) * step for _, n, step in self.reads)
@@ -46,7 +46,7 @@ class _Axis:
 def as_strided(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A view by strides: one look-up along each axis of the memory."""
+    """Return a view by strides: one look-up along each axis of the memory."""
     order, axes = _memory(x)
     left = storage_offset or 0
     if left and not all(isinstance(a.stride, int) for a in axes):
@@ -75,7 +75,7 @@ def as_strided(
 
 @table.op("aten.fill_diagonal_.default")
 def fill_diagonal(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """The tensor with a number wherever all indices are equal; torch's own writes in place."""
+    """Return the tensor with a number wherever all indices are equal; torch's own writes in place."""
     if wrap and x.dim() == 2 and x.shape[0] > x.shape[1] + 1:
         raise Inexpressible("the diagonal goes on below the square")
     ranges = [torch.arange(size).reshape([-1] + [1] * (x.dim() - 1 - at)) for at, size in enumerate(x.shape)]
@@ -86,7 +86,7 @@ def fill_diagonal(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
 
 
 def _memory(x: Tensor) -> tuple[list[int], list[_Axis]]:
-    """The axes in the order of memory, and those of more than one place.
+    """Return the axes in the order of memory, and those of more than one place.
 
     Raises:
         Inexpressible: when the elements do not fill the memory, or this depends on symbolic sizes.
@@ -106,7 +106,7 @@ def _memory(x: Tensor) -> tuple[list[int], list[_Axis]]:
 
 
 def _axis_of(axes: Sequence[_Axis], step: Any) -> tuple[_Axis, int]:
-    """The widest axis on which a step is a whole number of places, and that number."""
+    """Return the widest axis on which a step is a whole number of places, and that number."""
     for axis in axes:
         ratio = sympy.cancel(_expression(step) / _expression(axis.stride))
         if ratio.is_Integer and ratio > 0:
@@ -136,7 +136,7 @@ def _merged(axes: Sequence[_Axis]) -> list[_Axis]:
 
 
 def _read(y: Tensor, at: int, axis: _Axis) -> Tensor:
-    """The tensor with the axis at a position replaced by the axes of the result that read it."""
+    """Return the tensor with the axis at a position replaced by the axes of the result that read it."""
     if not axis.reads:
         return y.select(at, axis.start)
     if len(axis.reads) == 1 and axis.reads[0][2] == 1 and not axis.start:

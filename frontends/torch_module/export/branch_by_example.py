@@ -67,7 +67,7 @@ def loops_decided(notes: Iterable[str]) -> list[str]:
 
 
 def numbers_fixed(program: ExportedProgram) -> list[str]:
-    """A note for every place that takes a number out of data of which shapes allow one value."""
+    """Return a note for every place that takes a number out of data of which shapes allow one value."""
     import operator
 
     found: dict[str, None] = {}

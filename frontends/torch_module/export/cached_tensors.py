@@ -40,7 +40,7 @@ class Entry:
     place: str
 
     def now(self) -> Any:
-        """The current value."""
+        """Return the current value."""
         held = self.module.__dict__.get(self.name)
         return held.get(*self.key) if self.key and isinstance(held, dict) else held
 
@@ -97,7 +97,7 @@ class Caches:
 
 
 def entries_read(program: ExportedProgram, module: Module) -> list[Entry]:
-    """The entries of a module's plain attributes that are constants of a program."""
+    """Return the entries of a module's plain attributes that are constants of a program."""
     constants = {_memory(t) for c in program.constants.values() for t in _tensors(c)}
     if not constants:
         return []

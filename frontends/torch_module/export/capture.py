@@ -302,7 +302,7 @@ def load_program(path: Path, *, trust: bool = False) -> Saved:
 def _specialised(
     found: Captured, bound: Arguments, axes: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[str, int]]:
-    """The dynamic axes that the export made constants of."""
+    """Yield the dynamic axes that the export made constants of."""
     fakes = [node.meta["val"] for node in tensor_placeholders(found.program)]
     for name, fake in zip(bound.tensors, fakes, strict=True):
         for axis in axes.get(name, ()):

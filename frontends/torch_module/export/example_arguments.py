@@ -57,7 +57,7 @@ class Arguments:
         return leaf.replace("*", f"{self.variadic}_", 1)
 
     def repeated(self, axes: Mapping[str, Sequence[int]]) -> Arguments:
-        """The same with these axes of size 1 doubled: torch.export makes a constant of a size of 1."""
+        """Return the same with these axes of size 1 doubled: torch.export makes a constant of a size of 1."""
         leaves = dict(self.leaves)
         for name, chosen in axes.items():
             for axis in chosen:
@@ -113,7 +113,7 @@ def _without_objects(spec: Any, leaves: Iterator[Any]) -> Any:
 
 
 def bind(module: Module, inputs: Sequence[tuple[str, Any]]) -> Arguments:
-    """The inputs as `forward` names its parameters.
+    """Return the inputs as `forward` names its parameters.
 
     Args:
         module: the model.
@@ -232,7 +232,7 @@ def _flat(values: Mapping[str, Any], positional: tuple[str, ...]) -> Arguments:
 
 
 def _tensors(value: Any) -> Any:
-    """The same nest with tensors for arrays."""
+    """Return the same nest with tensors for arrays."""
     from torch.utils import _pytree as pytree
 
     from .containers import open_containers

@@ -148,7 +148,7 @@ def _place_of(module: Module, error: Exception) -> str:
 
 
 def _running(module: Module, error: Exception) -> str:
-    """The innermost module whose code was running, by path and class."""
+    """Return the innermost module whose code was running, by path and class."""
     paths = {id(m): path for path, m in module.named_modules()}
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     owners = [f.f_locals.get("self") for f in frames]
@@ -289,7 +289,7 @@ def _selecting(module: Module, error: Exception) -> str | None:
 
 
 def _scripted(module: Module) -> list[str]:
-    """The outermost modules that torch.jit has compiled, as ``path (class)``."""
+    """Return the outermost modules that torch.jit has compiled, as ``path (class)``."""
     import torch
 
     kind = torch.jit.ScriptModule
@@ -302,7 +302,7 @@ def _scripted(module: Module) -> list[str]:
 
 
 def _quantised(module: Module) -> list[str]:
-    """The layers that hold packed integers, as ``path (class)``."""
+    """Return the layers that hold packed integers, as ``path (class)``."""
     return [
         f"`{path}` ({type(m).__name__})" if path else type(m).__name__
         for path, m in module.named_modules()
@@ -332,7 +332,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message that says something, after its type."""
+    """Return the first line of an error's message that says something, after its type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}{': ' + lines[0][:300] if lines else ''}"
 
@@ -359,6 +359,6 @@ def user_location(frames: Sequence[traceback.FrameSummary], *, whole: bool = Fal
 
 
 def short_path(name: str) -> str:
-    """A path relative to the working directory where it is inside it, else the file's name."""
+    """Return a path relative to the working directory where it is inside it, else the file's name."""
     path = Path(name)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name

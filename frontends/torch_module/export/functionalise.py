@@ -80,7 +80,7 @@ def _stopping(program: ExportedProgram) -> bool:
 
 
 def _counterparts(captured: Captured, found: ExportedProgram) -> set[Node]:
-    """The idle dropouts in the new program: they stay in order."""
+    """Return the idle dropouts in the new program: they stay in order."""
     targets = {node.target for node in captured.idle}
     old, new = (
         [node for node in program.graph.nodes if node.target in targets]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def normalised_stack(stack: Mapping[str, object]) -> tuple[str, ...]:
-    """The keys of a module stack as ``path@n`` from the root, whose path is empty.
+    """Return the keys of a module stack as ``path@n`` from the root, whose path is empty.
 
     While tracing they start with ``_export_root`` below a wrapper, in a finished program with ``L__self__``,
     twice over where the model assigns a buffer.

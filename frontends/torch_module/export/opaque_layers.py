@@ -225,7 +225,7 @@ def _shape_of_losses(
     blank: int,
     zero_infinity: bool,
 ) -> torch.Tensor:
-    """One loss a sequence; whatever counts these is as many."""
+    """Return one loss a sequence; whatever counts these is as many."""
     import torch
 
     del blank, zero_infinity

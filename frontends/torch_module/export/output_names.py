@@ -33,7 +33,7 @@ def are_keys(spec: Any, names: Sequence[str]) -> bool:
 
 
 def _paths(spec: Any) -> Iterator[list[str]]:
-    """The way to every leaf of a spec: by the keys that a class tells of itself, or by position."""
+    """Yield the way to every leaf of a spec: by the keys that a class tells of itself, or by position."""
     if spec.is_leaf():
         yield []
         return
@@ -64,14 +64,14 @@ def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
 
 
 def _real(tensor: Any) -> Any:
-    """The tensor, a complex one as its real and imaginary part."""
+    """Return the tensor, a complex one as its real and imaginary part."""
     import torch
 
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def part(key: Any) -> str:
-    """One step of the way to a leaf: a key, an index or a field's name."""
+    """Return one step of the way to a leaf: a key, an index or a field's name."""
     for attribute in ("key", "idx", "name"):
         if hasattr(key, attribute):
             return str(getattr(key, attribute))

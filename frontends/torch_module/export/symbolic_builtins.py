@@ -122,7 +122,7 @@ def functions_of(module: Module) -> Iterator[FunctionType]:
 
 
 def _function(value: object) -> FunctionType | None:
-    """The function that a property, static method or decorated function is made of."""
+    """Return the function that a property, static method or decorated function is made of."""
     if isinstance(value, property):
         value = value.fget
     elif isinstance(value, (staticmethod, classmethod)):
@@ -137,7 +137,7 @@ def _is_library(name: str) -> bool:
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
-    """A function's code and that of the functions inside it."""
+    """Yield a function's code and that of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own.
+    """Return a tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own.
 
     Raises:
         ModelError: when it has none.
@@ -47,14 +47,14 @@ def as_real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def as_complex(tensor: torch.Tensor) -> torch.Tensor:
-    """The inverse of `as_real` for a tensor that is known to be complex."""
+    """Return the inverse of `as_real` for a tensor that is known to be complex."""
     import torch
 
     return torch.view_as_complex(tensor.contiguous())
 
 
 def tensor_of(array: np.ndarray) -> torch.Tensor:
-    """A tensor of its own with these values; the inverse of `array_of`."""
+    """Return a tensor of its own with these values; the inverse of `array_of`."""
     import torch
 
     if array.dtype == numpy_dtype("bfloat16"):
@@ -63,12 +63,12 @@ def tensor_of(array: np.ndarray) -> torch.Tensor:
 
 
 def copied_array(tensor: torch.Tensor) -> np.ndarray:
-    """A copy of a tensor's values, which later calls do not overwrite."""
+    """Return a copy of a tensor's values, which later calls do not overwrite."""
     return np.array(array_of(tensor), copy=True)
 
 
 def array_of_number(value: Any) -> np.ndarray:
-    """A Python number as a tensor of torch's default type."""
+    """Return a Python number as a tensor of torch's default type."""
     return np.asarray(value, np.float32 if isinstance(value, float) else None)
 
 
@@ -92,7 +92,7 @@ def replace_tensors(result: Any, tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def tensor_placeholders(program: ExportedProgram) -> list[Node]:
-    """The placeholders of a program's tensor inputs, in order."""
+    """Return the placeholders of a program's tensor inputs, in order."""
     users = set(program.graph_signature.user_inputs)
     return [
         node

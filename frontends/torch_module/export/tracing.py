@@ -140,7 +140,7 @@ def _shapes_by_rule() -> Iterator[None]:
 
 
 def _normalised(mode: Any, x: torch.Tensor, *_: object, **__: object) -> tuple[torch.Tensor, ...]:
-    """The normalised values and the statistics, of which there are none outside training."""
+    """Return the normalised values and the statistics, of which there are none outside training."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 

@@ -220,7 +220,7 @@ def _emptied() -> Callable[[Any], Any]:
 
 
 def _emptily(func: Any, given: Sequence[Any]) -> Any:
-    """An empty result of a function that torch takes apart into many operators; None of any other."""
+    """Return an empty result of a function that torch takes apart into many operators; None of any other."""
     from torch.nn import functional
 
     match given:

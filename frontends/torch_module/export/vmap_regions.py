@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def without_vmap(program: ExportedProgram) -> ExportedProgram:
-    """The program with every region of `torch.vmap` written out; itself where it has none.
+    """Return the program with every region of `torch.vmap` written out; itself where it has none.
 
     torch's own batching rules do that when it traces the program again, every operator as it is. They also
     write out `flex_attention`, whose functions of a score and of its place torch batches in eager mode.

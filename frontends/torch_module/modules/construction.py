@@ -115,7 +115,7 @@ class _Watcher:
     def noting(
         self, function: Callable[..., Any], law: Callable[..., Initializer | None]
     ) -> Callable[..., Any]:
-        """A function of `torch.nn.init` that notes the law it draws from."""
+        """Return a function of `torch.nn.init` that notes the law it draws from."""
         signature = inspect.signature(function)
 
         @wraps(function)
@@ -149,7 +149,7 @@ class _Watcher:
         return noted
 
     def unseen(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function whose operations are not followed."""
+        """Return a function whose operations are not followed."""
 
         @wraps(function)
         def quiet(*arguments: Any, **keywords: Any) -> Any:
@@ -162,7 +162,7 @@ class _Watcher:
         return quiet
 
     def done(self, func: Any, args: Any, keywords: dict[str, Any], caller: FrameType) -> Any:
-        """The result of an operation, which is followed; `caller`: the code that asked for it."""
+        """Return the result of an operation, which is followed; `caller`: the code that asked for it."""
         from torch.jit._trace import is_tracing
 
         result = func(*args, **keywords)
@@ -196,7 +196,7 @@ class _Watcher:
                     self._note(tensor, law)
 
     def _after(self, name: str, first: Tensor | None, args: Any, keywords: Any) -> Initializer | None:
-        """The law of what an operation writes; None where it is not known."""
+        """Return the law of what an operation writes; None where it is not known."""
         if name == "copy_":
             return self._law(args[1]) if hasattr(args[1], "untyped_storage") and _whole(args[1]) else None
         before = None if first is None or not _whole(first) else self._law(first)
@@ -291,7 +291,7 @@ _LAWS: dict[str, Callable[..., Initializer | None]] = {
 
 
 def _scaled(law: Initializer | None, by: float) -> Initializer | None:
-    """The law of a tensor times a number."""
+    """Return the law of a tensor times a number."""
     if law is None or not isinstance(by, (int, float)):
         return None
     match law.law:
@@ -309,7 +309,7 @@ def _scaled(law: Initializer | None, by: float) -> Initializer | None:
 
 
 def _shifted(law: Initializer | None, by: float) -> Initializer | None:
-    """The law of a tensor plus a number."""
+    """Return the law of a tensor plus a number."""
     if law is None or not isinstance(by, (int, float)):
         return None
     match law.law:

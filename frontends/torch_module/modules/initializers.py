@@ -62,13 +62,13 @@ def _values(tensor: Tensor) -> np.ndarray | None:
 
 
 def _layer_of(module: Module) -> Layer | None:
-    """The record of a layer of torch's own, or of a subclass that initialises as it does."""
+    """Return the record of a layer of torch's own, or of a subclass that initialises as it does."""
     found = _home_class(module, "__init__")
     return None if found is None or found.__name__ not in DRAWN else TORCH.layers[found.__name__]
 
 
 def _stated(module: Module, layer: Layer, name: str, tensor: Tensor) -> Initializer | None:
-    """The law of a tensor of a layer: a number that the constructor was given, else the default."""
+    """Return the law of a tensor of a layer: a number that the constructor was given, else the default."""
     state = layer.state(name)
     value = getattr(module, state.number, None) if state is not None and state.number else None
     if isinstance(value, (int, float)):

@@ -191,7 +191,7 @@ def _written(operator: Any) -> list[tuple[int, str]]:
 
 
 def _storage(tensor: torch.Tensor) -> Any:
-    """A tensor's memory; None where it has none of its own, such as a sparse one's."""
+    """Return a tensor's memory; None where it has none of its own, such as a sparse one's."""
     try:
         return tensor.untyped_storage()
     except (NotImplementedError, RuntimeError):

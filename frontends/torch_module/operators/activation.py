@@ -61,7 +61,7 @@ def celu(call: Call) -> Value:
 
 @TABLE.op("aten.prelu.default")
 def prelu(call: Call) -> Value:
-    """One slope, or one a channel (axis 1), which ONNX broadcasts from the right."""
+    """Return one slope, or one a channel (axis 1), which ONNX broadcasts from the right."""
     x, slope = call.value("self"), call.value("weight")
     count, rank = call.static_shape("weight"), call.rank("self")
     if count and count[0] != 1 and rank > 2:
@@ -79,14 +79,14 @@ def hardsigmoid(call: Call) -> Value:
 
 @TABLE.op("aten.hardtanh.default")
 def hardtanh(call: Call) -> Value:
-    """A clip to given bounds (ReLU6 among them)."""
+    """Return a clip to given bounds (ReLU6 among them)."""
     low, high = call.operand("min_val", call.dtype), call.operand("max_val", call.dtype)
     return call.op("Clip", call.value("self"), low, high)
 
 
 @TABLE.op("aten.relu6.default")
 def relu6(call: Call) -> Value:
-    """A clip to 0 and 6."""
+    """Return a clip to 0 and 6."""
     return call.op("Clip", call.value("self"), call.constant(0, call.dtype), call.constant(6, call.dtype))
 
 
@@ -119,7 +119,7 @@ def rrelu(call: Call) -> Value:
 
 @TABLE.op("aten.threshold.default")
 def threshold(call: Call) -> Value:
-    """A value where ``x`` is not above the threshold; NaN stays."""
+    """Return a value where ``x`` is not above the threshold; NaN stays."""
     x = call.value("self")
     below = call.op("LessOrEqual", x, call.operand("threshold", call.dtype))
     return call.op("Where", below, call.operand("value", call.dtype), x)
@@ -141,7 +141,7 @@ def softshrink(call: Call) -> Value:
 
 @TABLE.op("aten.glu.default")
 def glu(call: Call) -> Value:
-    """One half gated by the sigmoid of the other."""
+    """Return one half gated by the sigmoid of the other."""
     axis = call.axis("dim")
     left, right = call.ops("Split", call.value("self"), outputs=2, axis=axis, num_outputs=2)
     return call.op("Mul", left, call.op("Sigmoid", right))

@@ -12,7 +12,7 @@ TABLE = LoweringTable[Call]("torch")
 
 @TABLE.op("aten.scaled_dot_product_attention.default")
 def scaled_dot_product_attention(call: Call) -> Value:
-    """The composite; grouped keys and values are repeated for their queries."""
+    """Return the composite; grouped keys and values are repeated for their queries."""
     if ratio := call.float("dropout_p"):
         raise call.unsupported(
             f"expected `dropout_p=0.0` in evaluation, got {ratio:g}: two runs of the model itself differ",

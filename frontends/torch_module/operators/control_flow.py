@@ -32,12 +32,12 @@ class Bodies(Protocol):
     context: Context
 
     def run_nested(self, body: GraphModule, arguments: Sequence[Result], context: Context) -> list[Result]:
-        """The results of a body, computed in the graph of `context`."""
+        """Return the results of a body, computed in the graph of `context`."""
         ...
 
 
 def conditional(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> list[Value]:
-    """The results of ``cond(predicate, true_body, false_body, operands)``: If.
+    """Return the results of ``cond(predicate, true_body, false_body, operands)``: If.
 
     Raises:
         UnsupportedError: for results that are no tensors, and a predicate that is no relation of two sizes.
@@ -57,7 +57,7 @@ def conditional(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str
 
 
 def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> list[Value]:
-    """The results of ``while_loop(condition, body, carried, operands)``: Loop.
+    """Return the results of ``while_loop(condition, body, carried, operands)``: Loop.
 
     A whole number that is carried is a 0-d int64 tensor of the Loop.
     """
@@ -118,13 +118,13 @@ def _result_types(bodies: Bodies, node: Node, place: str) -> list[TensorType]:
 
 
 def _returning(inner: Context, results: Sequence[Result], place: str) -> Graph:
-    """The graph of a body, with these as its outputs."""
+    """Return the graph of a body, with these as its outputs."""
     inner.graph.outputs = [(f"output_{n}", value) for n, value in enumerate(_values(inner, results, place))]
     return inner.graph
 
 
 def _values(context: Context, results: Sequence[Result], place: str) -> list[Value]:
-    """The results of a body, numbers and relations of numbers as 0-d tensors."""
+    """Return the results of a body, numbers and relations of numbers as 0-d tensors."""
     found: list[Value] = []
     for result in results:
         if isinstance(result, Value):
@@ -148,7 +148,7 @@ def _no_tensor(place: str) -> UnsupportedError:
 
 
 def _relation(context: Context, predicate: Any, place: str) -> Value:
-    """A relation of sizes, ``x.shape[0] > 4``, as a 0-d bool."""
+    """Return a relation of sizes, ``x.shape[0] > 4``, as a 0-d bool."""
     if isinstance(predicate, bool):
         return context.b.constant(predicate, "bool")
     relation: Any = context.symbols.relation(predicate)

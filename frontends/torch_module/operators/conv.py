@@ -13,7 +13,7 @@ TABLE = LoweringTable[Call]("torch")
 
 
 def _spatial(call: Call, name: str) -> list[int]:
-    """A per-axis argument, one number standing for all axes."""
+    """Return a per-axis argument, one number standing for all axes."""
     return per_axis(call.ints(name), call.rank("weight") - 2)
 
 
@@ -72,7 +72,7 @@ TABLE.op("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.c
 
 @TABLE.op("aten.convolution.default")
 def convolution(call: Call) -> Value:
-    """The core operator that every convolution decomposes to."""
+    """Return the core operator that every convolution decomposes to."""
     if call.flag("transposed"):
         return _transposed(call)
     if any(_spatial(call, "output_padding")):

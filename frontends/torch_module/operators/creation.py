@@ -20,7 +20,7 @@ TABLE = LoweringTable[Call]("torch")
     "aten.type_as.default",
 )
 def to(call: Call) -> Value:
-    """A cast; devices, layouts and copies are not part of a graph."""
+    """Return a cast; devices, layouts and copies are not part of a graph."""
     call.ignore("dtype", "layout", "device", "pin_memory", "non_blocking", "copy", "memory_format", "other")
     given = call.arg("self")
     if isinstance(given, (bool, int, float)):  # a number among tensors in a region of vmap
@@ -54,7 +54,7 @@ def ones(call: Call) -> Value:
 
 @TABLE.op("aten.full.default", "aten.full_like.default", "aten.new_full.default")
 def full(call: Call) -> Value:
-    """A number everywhere."""
+    """Return a number everywhere."""
     return _filled(call, call.operand("fill_value", call.dtype))
 
 
@@ -69,14 +69,14 @@ def empty(call: Call) -> Value:
 
 @TABLE.op("aten.scalar_tensor.default")
 def scalar_tensor(call: Call) -> Value:
-    """A number as a tensor."""
+    """Return a number as a tensor."""
     call.ignore("dtype", "layout", "device", "pin_memory")
     return call.operand("s", call.dtype)
 
 
 @TABLE.op("aten.fill.Scalar", "aten.fill.Tensor")
 def fill(call: Call) -> Value:
-    """A number in place of every element."""
+    """Return a number in place of every element."""
     return _filled(call, call.operand("value", call.dtype))
 
 
@@ -116,7 +116,7 @@ def arange(call: Call) -> Value:
 
 @TABLE.op("aten.tril.default", "aten.triu.default")
 def tril(call: Call) -> Value:
-    """The lower or upper triangle; ONNX has it for numbers and truth values alike."""
+    """Return the lower or upper triangle; ONNX has it for numbers and truth values alike."""
     diagonal = call.constant(call.int("diagonal"))
     return call.op("Trilu", call.value("self"), diagonal, upper="triu" in call.operator)
 

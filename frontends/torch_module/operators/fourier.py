@@ -19,7 +19,7 @@ def fourier(call: Call) -> list[Value]:
 
 @TABLE.op("regraft.real_fourier.default")
 def real_fourier(call: Call) -> Value:
-    """The real signal of which half of the transform is given."""
+    """Return the real signal of which half of the transform is given."""
     real, imag = call.value("real"), call.value("imag")
     said = {"norm": call.text("norm"), "inverse": call.flag("inverse"), "n": call.int("n")}
     return call.op("regraft.RealFourier", real, imag, axis=call.axis("axis"), **said)

@@ -26,7 +26,7 @@ def embedding(call: Call) -> Value:
 
 @TABLE.op("aten.select.int", "aten.select_copy.int")
 def select(call: Call) -> Value:
-    """One slice, without its axis."""
+    """Return one slice, without its axis."""
     index = call.arg("index")
     at = call.constant(index) if isinstance(index, int) else call.size_value(index)
     return call.op("Gather", call.value("self"), at, axis=call.axis("dim"))
@@ -34,7 +34,7 @@ def select(call: Call) -> Value:
 
 @TABLE.op("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def slice_(call: Call) -> Value:
-    """A range of an axis; the whole of it is the value itself."""
+    """Return a range of an axis; the whole of it is the value itself."""
     x, axis, step = call.value("self"), call.axis("dim"), call.int("step")
     start, end = call.arg("start"), call.arg("end")
     start, end = 0 if start is None else start, _END if end is None else end
@@ -50,7 +50,7 @@ def slice_(call: Call) -> Value:
 
 @TABLE.op("aten.narrow.default", "aten.narrow_copy.default")
 def narrow(call: Call) -> Value:
-    """A range by its start and length."""
+    """Return a range by its start and length."""
     start = call.arg("start")
     bounds = (call.shape_value([v]) for v in (start, start + call.arg("length")))
     return call.op("Slice", call.value("self"), *bounds, call.constant([call.axis("dim")]))
@@ -117,7 +117,7 @@ def index(call: Call) -> Value:
 
 
 def _without_masks(call: Call) -> list[Value | None]:
-    """The indices, one an axis: a mask stands for the places where it is true."""
+    """Return the indices, one an axis: a mask stands for the places where it is true."""
     found: list[Value | None] = []
     for given in call.arg("indices"):
         if given is None or call.dtype_of(given) != "bool":
@@ -146,7 +146,7 @@ def _stacked(call: Call, indices: list[Value]) -> Value:
 
 @TABLE.op("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put(call: Call) -> Value:
-    """A write by advanced indices."""
+    """Return a write by advanced indices."""
     call.ignore("unsafe") if "unsafe" in call else None
     indices = call.arg("indices")
     x, values = call.value("self"), call.cast(call.value("values"), call.dtype)
@@ -180,7 +180,7 @@ def index_put(call: Call) -> Value:
 
 @TABLE.op("aten.scatter.src", "aten.scatter.value", "aten.scatter_add.default")
 def scatter(call: Call) -> Value:
-    """A write element by element along an axis; a single number is written as a vector of one."""
+    """Return a write element by element along an axis; a single number is written as a vector of one."""
     axis, reduction = call.axis("dim"), "add" if "scatter_add" in call.operator else "none"
     x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
     if "src" in call:
@@ -218,7 +218,7 @@ def bincount(call: Call) -> Value:
 
 @TABLE.op("aten.nonzero.default", "aten.argwhere.default")
 def nonzero(call: Call) -> Value:
-    """The places that are not zero, one a row."""
+    """Return the places that are not zero, one a row."""
     x = call.value("self")
     if not call.rank("self"):
         places = call.op("NonZero", call.op("Reshape", x, call.constant([1])))  # of the only one
@@ -229,7 +229,7 @@ def nonzero(call: Call) -> Value:
 
 @TABLE.op("aten.masked_select.default")
 def masked_select(call: Call) -> Value:
-    """The elements where a mask is true."""
+    """Return the elements where a mask is true."""
     x, mask = call.value("self"), call.value("mask")
     if call.shape("self") != call.shape("mask"):
         shape = call.op("Shape", call.op("Where", mask, x, x))  # of the broadcast
@@ -251,7 +251,7 @@ def unique(call: Call) -> list[Value | None]:
 
 @TABLE.op("aten.select_scatter.default")
 def select_scatter(call: Call) -> Value:
-    """One slice replaced."""
+    """Return one slice replaced."""
     axis, at = call.axis("dim"), call.arg("index")
     part = call.op("Unsqueeze", call.cast(call.value("src"), call.dtype), call.constant([axis]))
     return replaced(call, call.value("self"), part, axis, at, at + 1 if at != -1 else None)
@@ -259,7 +259,7 @@ def select_scatter(call: Call) -> Value:
 
 @TABLE.op("aten.slice_scatter.default")
 def slice_scatter(call: Call) -> Value:
-    """A range of an axis replaced."""
+    """Return a range of an axis replaced."""
     part = call.cast(call.value("src"), call.dtype)
     start, end, step = call.arg("start"), call.arg("end"), call.int("step")
     return replaced(call, call.value("self"), part, call.axis("dim"), start, end, step)
@@ -304,14 +304,14 @@ def _cut(call: Call, x: Value, axis: int, start: Size, end: Size) -> Value:
 
 
 def _inside(bound: Size, size: int) -> Size:
-    """A bound of a range counted from the front and within the axis; a symbolic one as it is."""
+    """Return a bound of a range counted from the front and within the axis; a symbolic one as it is."""
     if not isinstance(bound, int):
         return bound
     return min(max(bound + size if bound < 0 else bound, 0), size)
 
 
 def _strided(call: Call, x: Value, part: Value, axis: int, start: Size, end: Size, step: int) -> Value:
-    """The elements at some places replaced: a look-up in both, one after the other."""
+    """Return the elements at some places replaced: a look-up in both, one after the other."""
     size, table = call.shape("self")[axis], None
     if all(isinstance(known, int) for known in (size, start, end)):
         places = np.arange(size)

@@ -15,7 +15,7 @@ TABLE.direct({"aten.mv.default": "MatMul", "aten.dot.default": "MatMul"})
 
 @TABLE.op("aten.linear.default")
 def linear(call: Call) -> Value:
-    """The composite, for a weight of rank 2; a vector of weights is a product with it."""
+    """Return the composite, for a weight of rank 2; a vector of weights is a product with it."""
     x, weight, bias = call.value("input"), call.value("weight"), call.optional("bias")
     if call.rank("weight") == 2 and call.rank("input") >= 2:
         return call.op("regraft.Linear", x, weight, bias)
@@ -47,7 +47,7 @@ _SUMMED = ("float32", "float64", "int32", "int64")
 
 @TABLE.op("aten.einsum.default")
 def einsum(call: Call) -> Value:
-    """The same equation, of operands of one element type, in which an ellipsis broadcasts nothing."""
+    """Return the same equation, of operands of one element type, in which an ellipsis broadcasts nothing."""
     call.require("path", None)
     values, equation = call.values("tensors"), call.text("equation").replace(" ", "")
     if "..." in equation:

@@ -30,14 +30,14 @@ def _no_error(call: Call, position: int) -> Value | None:
 
 @TABLE.op("aten._linalg_det.default")
 def det(call: Call) -> list[Value | None]:
-    """The determinant alone."""
+    """Return the determinant alone."""
     _require_unread(call, {1, 2})
     return [call.op("regraft.Determinant", call.value("A")), None, None]
 
 
 @TABLE.op("aten._linalg_slogdet.default")
 def slogdet(call: Call) -> list[Value | None]:
-    """The sign and logarithm of the determinant alone."""
+    """Return the sign and logarithm of the determinant alone."""
     _require_unread(call, {2, 3})
     return [*call.ops("regraft.LogDeterminant", call.value("A"), outputs=2), None, None]
 
@@ -68,7 +68,7 @@ def solve(call: Call) -> list[Value | None]:
 
 @TABLE.op("aten.linalg_inv_ex.default")
 def inverse(call: Call) -> list[Value | None]:
-    """The inverse, and no error."""
+    """Return the inverse, and no error."""
     call.ignore("check_errors")
     return [call.op("regraft.Inverse", call.value("A")), _no_error(call, 1)]
 
@@ -84,20 +84,20 @@ def matrix_power(call: Call) -> Value:
 
 @TABLE.op("aten.linalg_cholesky_ex.default")
 def cholesky_ex(call: Call) -> list[Value | None]:
-    """The factor, and no error."""
+    """Return the factor, and no error."""
     call.ignore("check_errors")
     return [cholesky(call), _no_error(call, 1)]
 
 
 @TABLE.op("aten.cholesky.default")
 def cholesky(call: Call) -> Value:
-    """The lower or upper factor."""
+    """Return the lower or upper factor."""
     return call.op("regraft.Cholesky", call.value(call.first), upper=call.flag("upper"))
 
 
 @TABLE.op("aten.linalg_solve_triangular.default")
 def solve_triangular(call: Call) -> Value:
-    """The solution of a x = b or x a = b."""
+    """Return the solution of a x = b or x a = b."""
     flip, upper, unit = not call.flag("left"), call.flag("upper"), call.flag("unitriangular")
     a, b = (swap_last_axes(call, call.value(name), when=flip) for name in ("self", "B"))
     return swap_last_axes(call, substitute(call, a, b, upper=upper != flip, unit=unit), when=flip)
@@ -105,7 +105,7 @@ def solve_triangular(call: Call) -> Value:
 
 @TABLE.op("aten.triangular_solve.default")
 def triangular_solve(call: Call) -> list[Value | None]:
-    """The older form, which gives the coefficients back."""
+    """Return the older form, which gives the coefficients back."""
     flip, upper, unit = call.flag("transpose"), call.flag("upper"), call.flag("unitriangular")
     a = call.value("A")
     found = substitute(
@@ -119,13 +119,13 @@ def triangular_solve(call: Call) -> list[Value | None]:
 
 @TABLE.op("aten.cholesky_solve.default")
 def cholesky_solve(call: Call) -> Value:
-    """The solution, given a factor."""
+    """Return the solution, given a factor."""
     return solve_by_factor(call, call.value("input2"), call.value("self"), upper=call.flag("upper"))
 
 
 @TABLE.op("aten.cholesky_inverse.default")
 def cholesky_inverse(call: Call) -> Value:
-    """The inverse, given a factor."""
+    """Return the inverse, given a factor."""
     (rows,) = call.static_shape("self", [-1])
     one = call.constant(np.eye(rows), call.dtype)
     return solve_by_factor(call, call.value("self"), one, upper=call.flag("upper"))
@@ -166,7 +166,7 @@ def lu_unpack(call: Call) -> list[Value | None]:
 
 @TABLE.op("aten.linalg_lu_solve.default")
 def lu_solve(call: Call) -> Value:
-    """The solution, given factors and pivots."""
+    """Return the solution, given factors and pivots."""
     flip, adjoint = not call.flag("left"), call.flag("adjoint")
     b = swap_last_axes(call, call.value("B"), when=flip)
     operands = call.value("LU"), call.value("pivots"), b
@@ -181,13 +181,13 @@ def geqrf(call: Call) -> list[Value]:
 
 @TABLE.op("aten.linalg_householder_product.default")
 def householder_product(call: Call) -> Value:
-    """The first columns of Q."""
+    """Return the first columns of Q."""
     return call.op("regraft.ReflectorsProduct", call.value("input"), call.value("tau"))
 
 
 @TABLE.op("aten.ormqr.default")
 def ormqr(call: Call) -> Value:
-    """A product with Q or its transpose, from the left or the right."""
+    """Return a product with Q or its transpose, from the left or the right."""
     flip, transpose = not call.flag("left"), call.flag("transpose")
     other = swap_last_axes(call, call.value("input3"), when=flip)
     operands = call.value("self"), call.value("input2"), other
@@ -208,7 +208,7 @@ def qr(call: Call) -> list[Value]:
 
 @TABLE.op("aten._linalg_eigh.default", "aten.linalg_eigh.default")
 def eigenvalues(call: Call) -> list[Value | None]:
-    """The eigenvalues, ascending, where nobody reads the vectors; of both, torch's own reads all."""
+    """Return the eigenvalues, ascending, where nobody reads the vectors; of both, torch's own reads all."""
     upper, wanted = call.text("UPLO").upper() == "U", call.flag("compute_v", True)
     _refuse_vectors(call, {1}, wanted)
     found = call.ops("regraft.SymmetricEigen", call.value(call.first), outputs=2, upper=upper)[0]
@@ -282,7 +282,7 @@ def renorm(call: Call) -> Value:
 
 @TABLE.op("aten.embedding_renorm.default", "aten.embedding_renorm_.default")
 def embedding_renorm(call: Call) -> Value:
-    """The same of all rows: those that are not looked up count for nothing."""
+    """Return the same of all rows: those that are not looked up count for nothing."""
     call.ignore("indices")
     scaled = {"p": call.float("norm_type"), "axis": 0, "maxnorm": call.float("max_norm")}
     return call.op("regraft.Renorm", call.value("self"), **scaled)

@@ -83,19 +83,19 @@ def _chosen(call: Call, condition: Value, x: Value, y: Value) -> Value:
 
 @TABLE.op("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar")
 def where(call: Call) -> Value:
-    """One or the other, element by element."""
+    """Return one or the other, element by element."""
     condition = call.operand("condition", "bool")
     return _chosen(call, condition, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 @TABLE.op("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
 def masked_fill(call: Call) -> Value:
-    """A value where the mask is true."""
+    """Return a value where the mask is true."""
     return _chosen(call, call.operand("mask", "bool"), call.operand("value", call.dtype), call.value("self"))
 
 
 def _extreme(call: Call, op_type: str, x: Value, y: Value) -> Value:
-    """The larger or smaller of two; of truth values, or and and."""
+    """Return the larger or smaller of two; of truth values, or and and."""
     return call.op({"Min": "And", "Max": "Or"}[op_type] if call.dtype == "bool" else op_type, x, y)
 
 

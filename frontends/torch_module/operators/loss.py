@@ -11,7 +11,7 @@ TABLE = LoweringTable[Call]("torch")
 
 @TABLE.op("regraft.ctc_losses.default")
 def ctc_losses(call: Call) -> Value:
-    """The loss of each sequence; what is made of them torch says itself."""
+    """Return the loss of each sequence; what is made of them torch says itself."""
     call.static_shape("log_probs", [0])  # each frame is a step
     call.static_shape("labels", [1])
     names = ("log_probs", "labels", "input_lengths", "target_lengths")

@@ -67,7 +67,7 @@ for _name in ("ceil", "floor", "round"):
 
 
 def _of_floats(op_type: str) -> Lowering[Call]:
-    """A property that no whole number has."""
+    """Return a property that no whole number has."""
 
     def test(call: Call) -> Value:
         x = call.value("self")
@@ -123,12 +123,12 @@ def round_decimals(call: Call) -> Value:
 
 @TABLE.op("aten.atan2.default", "aten.arctan2.default")
 def atan2(call: Call) -> Value:
-    """The angle of a point, by its quadrant."""
+    """Return the angle of a point, by its quadrant."""
     return formulas.angle_of(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 def _is_negative(call: Call, x: Value) -> Value:
-    """The sign bit, that of -0.0 included: its reciprocal is below zero."""
+    """Return the sign bit, that of -0.0 included: its reciprocal is below zero."""
     zero = call.scalar_like(0, x)
     below = call.op("Less", x, zero)
     if not formulas.is_floating(call.dtype_of(x)):
@@ -147,7 +147,7 @@ def signbit(call: Call) -> Value:
 
 @TABLE.op("aten.copysign.Tensor", "aten.copysign.Scalar")
 def copysign(call: Call) -> Value:
-    """One number's size with another's sign."""
+    """Return one number's size with another's sign."""
     size = call.op("Abs", call.operand("self", call.dtype))
     negative = _is_negative(call, call.operand("other", call.dtype))
     return call.op("Where", negative, call.op("Neg", size), size)
@@ -196,7 +196,7 @@ def rsub(call: Call) -> Value:
 
 @TABLE.op("aten.mul.Tensor", "aten.mul.Scalar")
 def mul(call: Call) -> Value:
-    """A product; on truth values, and."""
+    """Return a product; on truth values, and."""
     op_type = "And" if call.dtype == "bool" else "Mul"
     return call.op(op_type, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
@@ -225,25 +225,25 @@ def div_mode(call: Call) -> Value:
 
 @TABLE.op("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide(call: Call) -> Value:
-    """The quotient rounded down."""
+    """Return the quotient rounded down."""
     return formulas.floor_divide(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 @TABLE.op("aten.remainder.Tensor", "aten.remainder.Scalar")
 def remainder(call: Call) -> Value:
-    """The remainder with the divisor's sign."""
+    """Return the remainder with the divisor's sign."""
     return formulas.floor_remainder(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
 @TABLE.op("aten.fmod.Tensor", "aten.fmod.Scalar")
 def fmod(call: Call) -> Value:
-    """The remainder with the dividend's sign."""
+    """Return the remainder with the dividend's sign."""
     return call.op("Mod", call.operand("self", call.dtype), call.operand("other", call.dtype), fmod=1)
 
 
 @TABLE.op("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def pow_(call: Call) -> Value:
-    """A power; a small whole exponent as a product, which is exact and fast everywhere."""
+    """Return a power; a small whole exponent as a product, which is exact and fast everywhere."""
     exponent = call.arg("exponent")
     x = call.operand("self", call.dtype)
     if exponent == 1:

@@ -13,7 +13,7 @@ TABLE = LoweringTable[Call]("torch")
 
 
 def _filled(call: Call, value: float, size: int, dtype: str) -> Value:
-    """A constant vector in place of an absent scale or bias."""
+    """Return a constant vector in place of an absent scale or bias."""
     return call.constant(np.full((size,), value), dtype)
 
 

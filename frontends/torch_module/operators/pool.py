@@ -16,7 +16,7 @@ TABLE = LoweringTable[Call]("torch")
 
 
 def _batched(call: Call, rank: int) -> tuple[Value, bool]:
-    """The input with a batch axis, which torch allows to be absent."""
+    """Return the input with a batch axis, which torch allows to be absent."""
     x = call.value("self")
     if call.rank("self") == rank + 2:
         return x, False
@@ -63,7 +63,7 @@ def _max_pool_with_indices(rank: int) -> Lowering[Call]:
 
 
 def _product(call: Call, sizes: tuple[Size, ...]) -> Value:
-    """The number of places of a plane."""
+    """Return the number of places of a plane."""
     if all(isinstance(s, int) for s in sizes):
         return call.constant(prod(sizes))
     return call.op("ReduceProd", call.shape_value(sizes), keepdims=0)

@@ -60,19 +60,19 @@ TABLE.op("aten.rnn_relu.input")(_stack("RNN", nonlinearity="relu"))
 
 @TABLE.op("aten.lstm_cell.default")
 def lstm_cell(call: Call) -> list[Value]:
-    """One step."""
+    """Return one step."""
     return call.ops("regraft.LSTMCell", *_step(call, call.values("hx")), outputs=2)
 
 
 @TABLE.op("aten.gru_cell.default")
 def gru_cell(call: Call) -> Value:
-    """One step."""
+    """Return one step."""
     return call.op("regraft.GRUCell", *_step(call, [call.value("hx")]))
 
 
 @TABLE.op("aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default")
 def rnn_cell(call: Call) -> Value:
-    """One step."""
+    """Return one step."""
     relu = "relu" if "relu" in call.operator else None
     return call.op("regraft.RNNCell", *_step(call, [call.value("hx")]), nonlinearity=relu)
 

@@ -23,7 +23,7 @@ def _is_of_nothing(call: Call) -> bool:
 
 
 def _everywhere(call: Call, number: float | bool) -> Value:
-    """A number in the shape of the result."""
+    """Return a number in the shape of the result."""
     value = call.constant(number, call.dtype)
     return call.op("Expand", value, call.shape_value(call.result_shape)) if call.result_shape else value
 
@@ -46,7 +46,7 @@ def _reduction(op_type: str) -> Lowering[Call]:
 
 
 def _mean(call: Call, x: Value, axes: list[int], keep: bool) -> Value:
-    """The mean; of nothing at all it is NaN in torch, 0 in ONNX Runtime and MindSpore."""
+    """Return the mean; of nothing at all it is NaN in torch, 0 in ONNX Runtime and MindSpore."""
     along = call.constant(axes)
     if all(call.shape("self")[a] != 0 for a in axes):
         return call.op("ReduceMean", x, along, keepdims=keep)
@@ -166,18 +166,18 @@ def _norm(call: Call, order: float) -> Value:
 
 @TABLE.op("aten.linalg_vector_norm.default")
 def linalg_vector_norm(call: Call) -> Value:
-    """The norm of any order; of order 0, how many are not zero."""
+    """Return the norm of any order; of order 0, how many are not zero."""
     return _norm(call, call.float("ord"))
 
 
 @TABLE.op("aten.norm.ScalarOpt_dim", "aten.norm.Scalar")
 def norm(call: Call) -> Value:
-    """The older form."""
+    """Return the older form."""
     return _norm(call, 2.0 if call.arg("p") is None else call.float("p"))
 
 
 def _variance(call: Call) -> tuple[Value, Value]:
-    """The variance and mean over the given axes, with torch's correction."""
+    """Return the variance and mean over the given axes, with torch's correction."""
     x, shape = call.value("self"), call.shape("self")
     axes = call.axes("dim", default=None)
     keep = call.flag("keepdim", False)
@@ -227,7 +227,7 @@ def cumsum(call: Call) -> Value:
 
 
 def _scan(call: Call, x: Value, composite: str, outputs: int = 1) -> list[Value]:
-    """A scan along an axis whose length is known."""
+    """Return a scan along an axis whose length is known."""
     axis = call.axis("dim")
     call.static_shape(call.first, [axis])
     return call.ops(f"regraft.{composite}", x, outputs=outputs, axis=axis)
@@ -250,7 +250,7 @@ def logcumsumexp(call: Call) -> Value:
 
 @TABLE.op("aten.cummax.default", "aten.cummin.default")
 def cumulative_extreme(call: Call) -> list[Value]:
-    """The largest or smallest so far, and where it was last; on truth values as on numbers."""
+    """Return the largest or smallest so far, and where it was last; on truth values as on numbers."""
     x, dtype = call.value("self"), call.dtype_of("self")
     if not call.rank("self"):
         return [x, call.constant(0)]
@@ -288,5 +288,5 @@ def sort(call: Call) -> list[Value]:
 
 @TABLE.op("aten.argsort.default", "aten.argsort.stable")
 def argsort(call: Call) -> Value:
-    """The indices of a sort."""
+    """Return the indices of a sort."""
     return sort(call)[1]

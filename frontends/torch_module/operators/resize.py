@@ -44,7 +44,7 @@ def _resized_to_size(call: Call, x: Value, **attributes: Any) -> Value:
 
 
 def _factor(scale: float, size: Size, wanted: Size) -> np.float32:
-    """The scale in ONNX's float32; the next one where rounding takes a place away."""
+    """Return the scale in ONNX's float32; the next one where rounding takes a place away."""
     factor = np.float32(scale)
     above = np.nextafter(factor, np.float32(np.inf))
     return above if _scaled(factor, size, wanted) != wanted == _scaled(above, size, wanted) else factor
@@ -56,7 +56,7 @@ def _scaled(factor: np.float32, size: Size, wanted: Size) -> Size:
 
 
 def _scales(call: Call) -> list[float] | None:
-    """The scale factors given, which torch uses as they are even where the size was rounded."""
+    """Return the scale factors given, which torch uses as they are even where the size was rounded."""
     call.ignore("output_size", "size")
     if "scale_factors" in call:
         given = call.arg("scale_factors")

@@ -21,21 +21,21 @@ def _ranked(call: Call, x: Value, composite: str, axis: int, **attributes: int) 
 
 @TABLE.op("aten.kthvalue.default")
 def kthvalue(call: Call) -> list[Value]:
-    """The k-th smallest."""
+    """Return the k-th smallest."""
     options = {"k": call.int("k"), "keepdims": call.flag("keepdim")}
     return _ranked(call, call.value("self"), "KthValue", call.axis("dim"), **options)
 
 
 @TABLE.op("aten.median.dim", "aten.nanmedian.dim")
 def median_along_axis(call: Call) -> list[Value]:
-    """The middle element, the lower of two."""
+    """Return the middle element, the lower of two."""
     options = {"keepdims": call.flag("keepdim"), "ignore_nan": "nanmedian" in call.operator}
     return _ranked(call, call.value("self"), "Median", call.axis("dim"), **options)
 
 
 @TABLE.op("aten.median.default", "aten.nanmedian.default")
 def median(call: Call) -> Value:
-    """The middle of all elements."""
+    """Return the middle of all elements."""
     flat = call.op("Reshape", call.value("self"), call.constant([-1]))
     return _ranked(call, flat, "Median", 0, ignore_nan="nanmedian" in call.operator)[0]
 

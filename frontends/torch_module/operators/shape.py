@@ -24,13 +24,13 @@ TABLE.op("aten.contiguous.default", "aten.clone.default")(_identity)
 
 @TABLE.op("aten.alias.default", "aten.lift_fresh_copy.default")
 def alias(call: Call) -> Value:
-    """The same values."""
+    """Return the same values."""
     return call.value("self")
 
 
 @TABLE.op("aten.detach.default", "aten.detach_copy.default")
 def detach(call: Call) -> Value:
-    """The same values without a gradient."""
+    """Return the same values without a gradient."""
     return call.context.stop_gradient(call.value("self"))
 
 
@@ -76,7 +76,7 @@ def flatten(call: Call) -> Value:
 
 @TABLE.op("aten.unsqueeze.default")
 def unsqueeze(call: Call) -> Value:
-    """A new axis of size 1."""
+    """Return a new axis of size 1."""
     axis = call.from_front(call.int("dim"), call.rank("self") + 1)
     return call.op("Unsqueeze", call.value("self"), call.constant([axis]))
 
@@ -99,7 +99,7 @@ def _permuted(call: Call, perm: list[int]) -> Value:
 
 @TABLE.op("aten.transpose.int", "aten.swapaxes.default", "aten.swapdims.default")
 def transpose(call: Call) -> Value:
-    """Two axes swapped."""
+    """Return two axes swapped."""
     perm = list(range(call.rank("self")))
     names = ("dim0", "dim1") if "dim0" in call else ("axis0", "axis1")
     a, b = (call.axis(name) for name in names)
@@ -110,7 +110,7 @@ def transpose(call: Call) -> Value:
 
 @TABLE.op("aten.t.default", "aten.numpy_T.default", "aten.mT.default")
 def t(call: Call) -> Value:
-    """The last two axes swapped; of rank 2, but for `mT`."""
+    """Return the last two axes swapped; of rank 2, but for `mT`."""
     perm = list(range(call.rank("self")))
     if "numpy_T" in call.operator:
         return _permuted(call, perm[::-1])
@@ -222,7 +222,7 @@ TABLE.op(
 
 @TABLE.op("aten.unbind.int")
 def unbind(call: Call) -> list[Value]:
-    """Every slice along an axis, without the axis."""
+    """Return every slice along an axis, without the axis."""
     axis = call.axis("dim")
     return [call.op("Gather", call.value("self"), call.constant(i), axis=axis) for i in range(len(call.fake))]
 
@@ -315,7 +315,7 @@ def channel_shuffle(call: Call) -> Value:
 
 @TABLE.op("aten.meshgrid.indexing", "aten.meshgrid.default")
 def meshgrid(call: Call) -> list[Value]:
-    """Every vector spread over an axis of its own; "xy" swaps the first two."""
+    """Return every vector spread over an axis of its own; "xy" swaps the first two."""
     vectors = call.values("tensors")
     order = list(range(len(vectors)))
     if "indexing" in call and call.arg("indexing") == "xy" and len(order) > 1:
@@ -332,7 +332,7 @@ def meshgrid(call: Call) -> list[Value]:
 
 @TABLE.op("aten.diagonal.default")
 def diagonal(call: Call) -> Value:
-    """The main or another diagonal of two axes, last: a gather of their flattened product."""
+    """Return the main or another diagonal of two axes, last: a gather of their flattened product."""
     a, b, offset, rank = call.axis("dim1"), call.axis("dim2"), call.int("offset"), call.rank("self")
     shape = call.shape("self")
     rows, columns = shape[a], shape[b]

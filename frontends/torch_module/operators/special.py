@@ -60,7 +60,7 @@ for _name, _composite in _POSITIVE.items():
 
 @TABLE.op("aten.polygamma.default", "aten.special_polygamma.default")
 def polygamma(call: Call) -> Value:
-    """The n-th derivative of digamma."""
+    """Return the n-th derivative of digamma."""
     return call.op("regraft.Polygamma", call.operand("self", call.dtype), n=call.int("n"))
 
 
@@ -72,7 +72,7 @@ def zeta(call: Call) -> Value:
 
 @TABLE.op("aten.logaddexp2.default")
 def logaddexp2(call: Call) -> Value:
-    """The logarithm to base 2 of a sum of powers of two."""
+    """Return the logarithm to base 2 of a sum of powers of two."""
     return call.op("regraft.LogAddExp2", call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
@@ -84,7 +84,7 @@ def frexp(call: Call) -> list[Value]:
 
 @TABLE.op("aten.gcd.default", "aten.lcm.default")
 def divisors(call: Call) -> Value:
-    """The greatest common divisor, or the least common multiple."""
+    """Return the greatest common divisor, or the least common multiple."""
     composite = "Gcd" if "gcd" in call.operator else "Lcm"
     operands = call.operand("self", call.dtype), call.operand("other", call.dtype)
     return call.op(f"regraft.{composite}", *operands)

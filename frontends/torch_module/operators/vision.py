@@ -16,7 +16,7 @@ _ALL = np.iinfo(np.int64).max
 
 
 def _regions(call: Call, mode: str) -> Value:
-    """The bins of regions, whose rows are the number of an image and two corners."""
+    """Return the bins of regions, whose rows are the number of an image and two corners."""
     b, rows = call.b, Term(call.b, call.value("rois"))
     corners = rows.op("Slice", *(Term(b, b.constant([n])) for n in (1, 5, 1)))
     images = rows.op("Gather", Term(b, b.constant(0)), axis=1).cast("int64")

@@ -42,7 +42,7 @@ class Expressions:
         self._parts = 0
 
     def read(self, text: str) -> Any:
-        """The expression that a text states.
+        """Return the expression that a text states.
 
         Raises:
             ModelError: for anything but arithmetic on symbols and numbers.
@@ -91,7 +91,7 @@ class Expressions:
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
-    """The parts of a node that are expressions themselves."""
+    """Return the parts of a node that are expressions themselves."""
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
     if isinstance(node, ast.UnaryOp):
@@ -222,7 +222,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _numbers(value: Any) -> list[Any]:
-    """The numbers at the top of an expression: sympy has computed with no others."""
+    """Return the numbers at the top of an expression: sympy has computed with no others."""
     return [part for part in (value, *getattr(value, "args", ())) if getattr(part, "is_Number", False)]
 
 

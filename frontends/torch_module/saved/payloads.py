@@ -39,7 +39,7 @@ class Tensors:
         strides: Sequence[int],
         offset: int,
     ) -> torch.Tensor:
-        """A view of a record's bytes.
+        """Return a view of a record's bytes.
 
         Raises:
             ModelError: when the record is missing or too short, or the view shows far more than it holds.
@@ -94,7 +94,7 @@ class Pickled:
         self.value = read_pickle(records.read("data.pkl", _MOST_PICKLE), f"{records.place}: `data.pkl`", most)
 
     def tensor(self, found: Strided) -> torch.Tensor:
-        """The tensor that the pickle describes."""
+        """Return the tensor that the pickle describes."""
         import torch
 
         dtype = getattr(torch, found.dtype, None)
@@ -108,7 +108,7 @@ class Pickled:
 
 
 def pickled_tensors(records: Records) -> dict[str, torch.Tensor]:
-    """The tensors by name that torch before 2.9 wrote with `torch.save`.
+    """Return the tensors by name that torch before 2.9 wrote with `torch.save`.
 
     Raises:
         ModelError: E107 when something else than plain tensors is pickled.
@@ -125,7 +125,7 @@ def pickled_tensors(records: Records) -> dict[str, torch.Tensor]:
 
 
 def raw_tensors(config: Any, folder: str, tensors: Tensors) -> dict[str, torch.Tensor]:
-    """The tensors that a checked configuration describes.
+    """Return the tensors that a checked configuration describes.
 
     Args:
         config: a PayloadConfig.

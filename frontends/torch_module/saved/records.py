@@ -65,11 +65,11 @@ class Records:
         return list(self._found)
 
     def size_of(self, name: str) -> int:
-        """The length of a record; it must be there."""
+        """Return the length of a record; it must be there."""
         return self._record(name).size
 
     def read(self, name: str, most: int) -> bytes:
-        """A record's bytes.
+        """Return a record's bytes.
 
         Raises:
             ModelError: when there is none, it is longer than `most`, or its checksum is another.
@@ -106,7 +106,7 @@ class Records:
             raise malformed("the bytes do not have their checksum", f"{self.place}: {quote(name)}")
 
     def within(self, name: str) -> Records:
-        """The archive that a record is."""
+        """Return the archive that a record is."""
         record = self._record(name)
         return Records(self._file, f"{self.place}: {quote(name)}", self._start + record.start, record.size)
 
@@ -204,7 +204,7 @@ class Records:
         return name
 
     def _large(self, extra: bytes, *values: int) -> list[int]:
-        """The values that are too large for their fields, from the extra field that holds them."""
+        """Return the values that are too large for their fields, from the extra field that holds them."""
         while len(extra) >= 4:
             kind, length = struct.unpack_from("<2H", extra)
             if kind == 1:

@@ -25,7 +25,7 @@ _WITHOUT_VALUES = frozenset(
 
 
 def sample_tensors(records: Records, in_spec: str) -> list[torch.Tensor] | None:
-    """The tensors among a program's example inputs, in the order of its inputs.
+    """Return the tensors among a program's example inputs, in the order of its inputs.
 
     An object of a class of its own stays what it is in the pickle, a list of its fields: nothing is imported.
 
@@ -113,7 +113,7 @@ def _are_keys(names: Any, fields: dict[Any, Any], count: int) -> bool:
 
 
 def _fields(value: Any) -> dict[Any, Any] | None:
-    """The fields of an object by name, or by number where the pickle has no names."""
+    """Return the fields of an object by name, or by number where the pickle has no names."""
     if not isinstance(value, Unknown):
         return None
     if isinstance(value.state, dict):

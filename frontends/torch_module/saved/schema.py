@@ -73,7 +73,7 @@ class SchemaReader:
         self.refused: dict[str, None] = {}
 
     def read(self, kind: type, value: Any) -> Any:
-        """A record of `kind`.
+        """Return a record of `kind`.
 
         Raises:
             ModelError: when a field is missing, of another type than the schema's, or refused by its check.

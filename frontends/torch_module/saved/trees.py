@@ -37,7 +37,7 @@ class Trees:
         self._known: dict[tuple[str, bool], str] = {}
 
     def read(self, text: str, *, of_inputs: bool) -> str:
-        """The same nesting as torch's reader takes it, with nothing in it that would be imported.
+        """Return the same nesting as torch's reader takes it, with nothing in it that would be imported.
 
         A class that nobody has registered in this process becomes a tuple of what it holds.
 
@@ -84,7 +84,7 @@ class Trees:
         return {"type": kind, "context": context, "children_spec": [self._node(i, depth + 1) for i in inner]}
 
     def _kind(self, kind: object, context: Any, count: int) -> tuple[str, Any]:
-        """The type and context of a level, as they may be handed on."""
+        """Return the type and context of a level, as they may be handed on."""
         if not isinstance(kind, str):
             raise malformed(f"expected the name of a class, got {quote(kind)}", self._place)
         if kind in _PLAIN:
@@ -110,7 +110,7 @@ class Trees:
         return kind, self._own(kind, context)
 
     def _own(self, kind: str, context: Any) -> Any:
-        """The context of a class that somebody registered in this process."""
+        """Return the context of a class that somebody registered in this process."""
         from torch.utils import _pytree as pytree
 
         known = pytree.SUPPORTED_SERIALIZED_TYPES[pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[kind]]

@@ -172,7 +172,7 @@ _ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def _places(node: Operator, size: int, wanted: int, scale: float | None) -> list[int]:
-    """The places of an axis that the nearest of each place of the result are."""
+    """Return the places of an axis that the nearest of each place of the result are."""
     at = np.arange(wanted, dtype=np.float32)
     factor = np.float32(wanted / size if scale is None else scale)
     found = _ORIGINS[node.str("coordinate_transformation_mode")](at, factor)

@@ -114,7 +114,7 @@ def average_pool(b: Builder, node: Operator, operands: Operands) -> list[Term] |
 
 @TABLE.op("LpPool")
 def lp_pool(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """The root of the sum of powers over each window."""
+    """Return the root of the sum of powers over each window."""
     if (read := _read(b, node, operands)) is None:
         return None
     x, sizes, axes = read

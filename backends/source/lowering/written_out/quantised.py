@@ -103,7 +103,7 @@ def _moved(x: Term, zero: Term | None, shape: Sequence[int] | None = None) -> Te
 
 @TABLE.op("MatMulInteger")
 def matmul_integer(b: Builder, _: Operator, operands: Operands) -> list[Term] | None:
-    """A product of int32, with one zero point a row of the first and a column of the second."""
+    """Return a product of int32, with one zero point a row of the first and a column of the second."""
     x, y, zero, other = given(b, operands, 4)
     if x is None or y is None:
         return None
@@ -112,7 +112,7 @@ def matmul_integer(b: Builder, _: Operator, operands: Operands) -> list[Term] | 
 
 @TABLE.op("QLinearMatMul")
 def q_linear_matmul(b: Builder, _: Operator, operands: Operands) -> list[Term] | None:
-    """A product of int32, times the scales."""
+    """Return a product of int32, times the scales."""
     parts = given(b, operands, 8)
     if any(part is None for part in parts):
         return None
@@ -164,7 +164,7 @@ def _convolution(x: Term, w: Term, node: Operator, largest: int) -> Term | None:
 
 @TABLE.op("ConvInteger")
 def conv_integer(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """A convolution of whole numbers in float32, in which they are exact."""
+    """Return a convolution of whole numbers in float32, in which they are exact."""
     x, w, x_zero, w_zero = given(b, operands, 4)
     if x is None or w is None or (rank := rank_of(w)) is None:
         return None
@@ -175,7 +175,7 @@ def conv_integer(b: Builder, node: Operator, operands: Operands) -> list[Term] |
 
 @TABLE.op("QLinearConv")
 def q_linear_conv(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """A convolution of whole numbers, times the scales."""
+    """Return a convolution of whole numbers, times the scales."""
     *parts, bias = given(b, operands, 9)
     if any(part is None for part in parts):
         return None

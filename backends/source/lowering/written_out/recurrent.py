@@ -13,7 +13,7 @@ TABLE = ExpansionTable()
 
 @TABLE.op("LSTM", "GRU", "RNN")
 def batch_first(b: Builder, node: Operator, operands: Sequence[Value | None]) -> list[Term] | None:
-    """The axes of the batch and of the sequence change places, before and after."""
+    """Return the axes of the batch and of the sequence change places, before and after."""
     if not node.int("layout"):
         return None
     swapped = {

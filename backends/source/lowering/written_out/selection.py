@@ -32,7 +32,7 @@ def last_place(b: Builder, node: Operator, operands: Operands) -> list[Term] | N
 
 @TABLE.op("Hardmax")
 def hardmax(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """One at the place of the largest element, the first of several."""
+    """Return one at the place of the largest element, the first of several."""
     (x,) = given(b, operands, 1)
     if x is None or (rank := rank_of(x)) is None:
         return None
@@ -45,7 +45,7 @@ def hardmax(b: Builder, node: Operator, operands: Operands) -> list[Term] | None
 
 @TABLE.op("OneHot")
 def one_hot(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """The second value where the place is the index, counted from the end where it is negative."""
+    """Return the second value where the place is the index, counted from the end where it is negative."""
     indices, depth, values = given(b, operands, 3)
     if indices is None or depth is None or values is None or (rank := rank_of(indices)) is None:
         return None
@@ -66,7 +66,7 @@ def one_hot(b: Builder, node: Operator, operands: Operands) -> list[Term] | None
 
 @TABLE.op("Compress")
 def compress(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """A gather of the places where the condition holds."""
+    """Return a gather of the places where the condition holds."""
     x, condition = given(b, operands, 2)
     if x is None or condition is None or (rank := rank_of(x)) is None:
         return None
@@ -247,7 +247,7 @@ def unique_slices(b: Builder, node: Operator, operands: Operands) -> list[Term] 
 
 @TABLE.op("MaxUnpool")
 def max_unpool(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Values scattered into zeros by their places in the whole tensor."""
+    """Return values scattered into zeros by their places in the whole tensor."""
     x, indices, _ = given(b, operands, 3)
     if x is None or indices is None or (sizes := sizes_of(x)) is None:
         return None
