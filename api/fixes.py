@@ -118,7 +118,7 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
 
 @contextmanager
 def _beside(path: Path, text: bytes) -> Iterator[Path]:
-    """The edited file under a name of its own beside the user's, whose neighbours it imports."""
+    """Write the edited file beside the user's, under another name, for the time of a with block."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix="regraft_fix_", suffix=".py") as file:
         file.write(text)
         file.flush()

@@ -323,7 +323,7 @@ def _is_reverse(mapping: Map, given: Mapping[str, TensorData], path: Path) -> bo
 
 
 def _assert_tied(names: list[str], found: list[TensorData], problems: _Problems) -> None:
-    """Names that the target has one tensor for must have one value."""
+    """Require one value for the names that share a tensor in the target."""
     for name, data in zip(names[1:], found[1:], strict=True):
         if data.storage is not None and data.storage == found[0].storage:
             continue

@@ -88,7 +88,7 @@ def is_model(text: str) -> bool:
 
 
 def _print_fit(fit: Fit) -> None:
-    """The verdict, its causes, and what to type."""
+    """Print the verdict, its causes, and the commands that help."""
     print_verdict(fit.verdict)
     for line in [*fit.causes, *fit.remarks]:
         echo(line)
@@ -109,7 +109,7 @@ def _curve(values: list[float]) -> str:
 
 
 def _print_runs(runs: Runs) -> None:
-    """The verdict, what is behind it, and every layer over time, those that part most first."""
+    """Print the verdict, its causes, and every layer over time, those that differ most first."""
     print_verdict(runs.verdict)
     for line in runs.causes:
         echo(line)
@@ -139,7 +139,7 @@ def _print_runs(runs: Runs) -> None:
 
 
 def _print_diff(report: Diff) -> None:
-    """The tensors that differ as a table, the others as a number."""
+    """Print the tensors that differ as a table, the others as a number."""
     changed = [r for r in report.rows if not r.equal]
     if changed:
         table = table_of("tensor", "shape", "dtype", ">max abs", ">max rel", ">mean", ">std")

@@ -20,7 +20,7 @@ def own_output() -> TextIO:
 
 @contextmanager
 def foreign_output_diverted() -> Iterator[None]:
-    """A with block in which nothing but `own_output` reaches standard output."""
+    """Open a with block in which only `own_output` reaches standard output."""
     global _own
     if _own is not None:
         yield

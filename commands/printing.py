@@ -103,7 +103,7 @@ def _echo(text: str, to: TextIO) -> None:
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """A spinner on a terminal, silence in a pipe."""
+    """Show a spinner on a terminal, nothing in a pipe."""
     if not sys.stderr.isatty() or is_quiet():
         yield
         return
@@ -157,7 +157,7 @@ def console() -> Console:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document to standard output."""
     from ..ir.outside.display import printable
 
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str)
@@ -200,7 +200,7 @@ _SHOWN = 3
 
 
 def print_changes(changes: list[Change], *, rewritten: bool = False, verbose: bool = False) -> None:
-    """One line a finding and one with what to write; of notes and fixed ones of a code only the first few.
+    """Print a line for each finding and one for its fix; only a few notes and fixed findings of a code.
 
     Args:
         changes: what was found or done.

@@ -286,7 +286,7 @@ def _print_operators(counts: Sequence[tuple[str, int, int]]) -> None:
 
 @contextmanager
 def _page_of_failure(page: Callable[[Report, Graph], None], graph: Graph) -> Iterator[None]:
-    """A with block in which a comparison that fails gets its page too."""
+    """Open a with block in which a failed comparison gets its page too."""
     from ..ir import MismatchError
 
     try:

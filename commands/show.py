@@ -170,7 +170,7 @@ def _document(summary: Summary, costs: Costs, unknown: list[str]) -> dict[str, o
 
 
 def _print_totals(summary: Summary, costs: Costs, graph: Graph) -> None:
-    """Parameters, multiply-adds and megabytes of the whole model."""
+    """Print the parameters, multiply-adds and megabytes of the whole model."""
     unused = summary.trainable - summary.used
     echo(
         f"{summary.trainable:,} trainable parameters, each counted once"

@@ -70,7 +70,7 @@ class ElementWriters:
 
     @contextmanager
     def open(self, path: Path) -> Iterator[TensorFile]:
-        """A with block in which a file is written; at its end all is there, or the first error is raised.
+        """Write a file in a with block; at its end the file is complete, or the first error is raised.
 
         Inside `writing_behind` the file has its size at the end, and all of it but tensors still to come.
 

@@ -316,7 +316,7 @@ _REFUSED = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 
 
 def flush(path: Path) -> None:
-    """Flush a file or folder to disk, where the system can.
+    """Flush a file or folder to disk, if the system can.
 
     Raises:
         OSError: when the disk is full or broken, or a quota used up: some say so no earlier.

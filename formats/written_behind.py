@@ -72,7 +72,7 @@ class WritingBehind:
         return part.done
 
     def at_end(self, ending: Callable[[], object]) -> None:
-        """Have something called when nothing more is written; what was added last is called first."""
+        """Call a function when the writing ends; the last one added is called first."""
         self._endings.append(ending)
 
     def wait_for(self, file: Path, start: int, size: int) -> None:
@@ -149,7 +149,7 @@ def behind() -> WritingBehind | None:
 
 @contextmanager
 def writing_behind(*, wanted: bool = True) -> Iterator[WritingBehind]:
-    """A with block in which files have their sizes at once, and their tensors by the end of the block.
+    """Open a with block in which files have their sizes at once, and their tensors by the end of the block.
 
     What reads one of them inside the block waits for the bytes that it reads. An exception of the block stops
     the writing; an error of the writing takes its place, as it may have caused it.

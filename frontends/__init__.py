@@ -155,7 +155,7 @@ def _with_values(row: Frontend, model: object, options: LoadOptions, *, own: boo
 
 @contextmanager
 def _without_values(options: LoadOptions) -> Iterator[None]:
-    """A with block in which a model is made; its parameters without values where the options say so."""
+    """Open a with block that makes a model, with parameters without values if the options say so."""
     if not options.meta:
         yield
         return

@@ -147,7 +147,7 @@ def part_at(model: Any, path: str) -> Any:
 
 @contextmanager
 def constructions_noted(base: Any) -> Iterator[None]:
-    """A with block in which the user's call that constructs each instance of a class is written down.
+    """Record, in a with block, the user's call that constructs each instance of a class.
 
     Args:
         base: `nn.Cell` or `nn.Module`.

@@ -27,7 +27,7 @@ class LoweringTable(Generic[C]):
         self.functions: dict[str, Lowering[C]] = {}
 
     def direct(self, rows: Mapping[str, str]) -> None:
-        """Operators for which nothing but the name changes: source name -> ONNX name."""
+        """Add operators that only change their names: source name -> ONNX name."""
         for name, target in rows.items():
             self._claim(name)
             self.renamed[name] = target
@@ -95,7 +95,7 @@ class LoweringTable(Generic[C]):
         hint: str = "",
         explain: Callable[[str, list[str]], Missing] | None = None,
     ) -> None:
-        """Complain about uses of operators, if there are any, as `require` does of those without a lowering.
+        """Refuse uses of operators, if there are any, as `require` refuses those without a lowering.
 
         Raises:
             UnsupportedError: listing all of them, the most used first.

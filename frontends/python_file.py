@@ -125,7 +125,7 @@ def _repeated(error: BaseException) -> str:
 
 @contextmanager
 def _standing_for_main(module: ModuleType) -> Iterator[None]:
-    """A with block in which names that `__main__` lacks are those of a file, as where the file itself is run.
+    """Give `__main__` the names of a file that it lacks in a with block, as if the file itself ran.
 
     A model that a script pickled names its classes as of `__main__`.
     """
@@ -151,7 +151,7 @@ def _standing_for_main(module: ModuleType) -> Iterator[None]:
 
 @contextmanager
 def _seeded() -> Iterator[None]:
-    """Seed Python's, NumPy's (which MindSpore draws from) and torch's generators, and put them back after."""
+    """Seed Python's, NumPy's (MindSpore uses it) and torch's generators, and restore them afterwards."""
     state, numpy_state = random.getstate(), np.random.get_state()
     torch = sys.modules.get("torch")  # a torch model has imported it by now; nobody else needs it
     torch_state = None if torch is None else torch.get_rng_state()

@@ -22,7 +22,7 @@ _IMPORTING = ("<frozen importlib", importlib.__file__ or "<frozen importlib")
 
 @contextmanager
 def exits_refused() -> Iterator[None]:
-    """A with block in which what a model raises to end the process becomes an error of the model.
+    """Turn a model's attempt to end the process into an error of the model, in a with block.
 
     Its exit code would be taken for the answer: 0 for "equal".
 
@@ -51,7 +51,7 @@ def _place(error: BaseException) -> str:
 
 @contextmanager
 def neighbours_importable(folder: Path) -> Iterator[None]:
-    """A with block in which the code of a folder can import the modules of that folder, and nobody else can.
+    """Let the code of a folder, and no other code, import the modules of that folder in a with block.
 
     They shadow neither the standard library nor what this package depends on: a `torch.py` beside a model is
     never taken for torch, by the model as little as by an import that comes later.

@@ -82,7 +82,7 @@ def _expect_count(what: str, expected: int, found: int) -> None:
 
 
 def _expect_one(what: str, expected: TensorType, found: TensorType | None) -> None:
-    """Expect a tensor with one element of that type."""
+    """Require a tensor with one element of that type."""
     _expect(what, expected, found)
     if (
         found is not None

@@ -26,7 +26,7 @@ _REPORTER: ContextVar[Reporter | None] = ContextVar("regraft_reporter", default=
 
 @contextmanager
 def reporting(reporter: Reporter | None) -> Iterator[None]:
-    """A with block in which calls of this thread tell `reporter` of their phases; None for nobody.
+    """Report the phases of this thread's calls to `reporter` in a with block; None for no reporter.
 
     Example:
         >>> class Log:
@@ -46,7 +46,7 @@ def reporting(reporter: Reporter | None) -> Iterator[None]:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """A with block, or decorated function, that is a phase of a call."""
+    """Mark a with block or a decorated function as a phase of a call."""
     reporter = _REPORTER.get()
     if reporter is None:
         yield

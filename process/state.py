@@ -41,7 +41,7 @@ State = tuple[Callable[[], Any], Callable[[Any], object]]
 
 @contextmanager
 def preserve_process_state() -> Iterator[None]:
-    """One block at a time, after which the process's state is as before it; also usable as a decorator.
+    """Restore the process's state after a block, one block at a time; also usable as a decorator.
 
     Frontends replace functions of the frameworks while they read a model, and models seed generators, set
     options and change the environment when they are imported: other threads that call in wait, and what they

@@ -149,7 +149,7 @@ def _run(cases: Sequence[Case], keys: Sequence[str], how: Sweep, expected: str) 
 
 @contextmanager
 def _executor(how: Sweep, batches: int) -> Iterator[Executor]:
-    """Threads that each wait for a process, or a cluster."""
+    """Open threads that each wait for a process, or a cluster."""
     if not how.scheduler:
         jobs = how.jobs or len(os.sched_getaffinity(0))
         with ThreadPoolExecutor(min(jobs, batches)) as executor:

@@ -104,7 +104,7 @@ def _loaded(modules: Iterable[str]) -> list[Any]:
 
 @contextmanager
 def _replaced(stand_ins: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
-    """In a with block, hold others under names of modules and classes that have them."""
+    """Replace attributes of modules and classes in a with block."""
     originals = [(holder, name, vars(holder)[name]) for holder, name, _ in stand_ins if name in vars(holder)]
     for holder, name, stand_in in stand_ins:
         if name in vars(holder):

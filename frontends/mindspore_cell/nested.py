@@ -142,7 +142,7 @@ def _key(key: object) -> str | int:
 
 @contextmanager
 def flattened(root: Any, arguments: Arguments, results: Nest) -> Iterator[Callable[[Sequence[Any]], Any]]:
-    """In a with block, give a Cell a `construct` of tensors to tensors where its own is of nested ones.
+    """Give a Cell with nested arguments a `construct` of tensors to tensors, in a with block.
 
     MindIR has no dict and no None among its results, and the compiler takes no dict as an argument.
 

@@ -37,7 +37,7 @@ class Attempts:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """In a with block, note the lines at which functions that hold a `try` see an exception."""
+        """Record, in a with block, the lines at which functions with a `try` see an exception."""
         if not self._with_try:
             yield
             return

@@ -145,7 +145,7 @@ def _multipliers(node: SymbolNode, slot: str) -> dict[str, object]:
 
 
 def _fix_gammas(tree: Tree, symbol: Symbol) -> None:
-    """A gamma that BatchNorm fixes at 1 is not trained."""
+    """Freeze the gammas that BatchNorm fixes at 1."""
     for node in symbol.operators():
         if is_fixed(node) and len(node.inputs) > 1:
             gamma = tree.parameters.get(node.inputs[1][0])

@@ -51,7 +51,7 @@ def parametric_softplus(call: Call) -> Value:
 
 
 def mean_variance(call: Call) -> None:
-    """Axes were those of one image, with its channels or without; the variance was left where asked."""
+    """Upgrade axes that were those of one image, with or without its channels; refuse a missing variance."""
     across, divided = call.take("across_channels", 0), call.take("normalize_variance", 1)
     if not divided:
         raise call.unsupported("expected normalize_variance=1, got 0")

@@ -126,7 +126,7 @@ def space_to_depth(call: Call) -> Value | None:
 
 
 def mean_variance(call: Call) -> None:
-    """The axes of the default, spelled out for runtimes that forget it."""
+    """State the default axes, for runtimes that forget them."""
     call.attributes.setdefault("axes", [0, 2, 3])
 
 

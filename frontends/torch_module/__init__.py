@@ -236,7 +236,7 @@ def _state_origin(graph: Graph, reference: str, model: object, captured: Capture
 
 @contextmanager
 def _coherent(model: object) -> Iterator[None]:
-    """A with block in which a fault on a program from a file is the file's, with one clear error.
+    """Turn an error on a program from a file into one clear error about the file, in a with block.
 
     A file states types, names and sizes beside each other, and a stranger's may contradict itself in any way;
     what torch captured in this process does not.

@@ -56,7 +56,7 @@ class Aliases:
             self._sets.setdefault(storage, []).append(node)
 
     def mutated(self, node: Node, target: Node, place: str) -> None:
-        """`node` has written its result into `target`: update everything that sees the same memory.
+        """Update every node on the memory of `target`, into which `node` has written its result.
 
         Raises:
             UnsupportedError: when an alias that is read later cannot be expressed by the new value.

@@ -68,7 +68,7 @@ class Coverage:
         ]
 
     def refuse(self, missing: list[tuple[str, Node]]) -> None:
-        """Complain about all operators that are missing at once, if there are any.
+        """Refuse all missing operators at once, if there are any.
 
         Raises:
             UnsupportedError: listing them, with the places of all their uses.

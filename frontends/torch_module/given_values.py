@@ -91,7 +91,7 @@ def _as_held(data: TensorData, tensor: torch.Tensor | None) -> TensorData:
 
 @contextmanager
 def without_values() -> Iterator[None]:
-    """A with block in which modules are made with parameters on ``meta``, and buffers as they are."""
+    """Make modules with parameters on ``meta`` and normal buffers, in a with block."""
     import torch
     from torch import nn
 

@@ -16,7 +16,7 @@ _FRAMEWORKS = ("mindspore", "torch")
 
 @contextmanager
 def framework_errors_told() -> Generator[None]:
-    """A with block that turns the failed import of a framework into an error of the user's.
+    """Turn the failed import of a framework into a user's error, in a with block.
 
     Raises:
         ModelError: E105, with what to install.

@@ -146,7 +146,7 @@ class TorchRunner:
 
     @contextmanager
     def _ready(self) -> Iterator[Untouched]:
-        """A with block in which the module may run: in eval mode, and unchanged behind it."""
+        """Open a with block in which the module may run: in eval mode, and unchanged afterwards."""
         import torch
 
         frozen = _Frozen(self._modules)

@@ -103,7 +103,7 @@ class TorchPieces(FixedWeights, TorchRunner):
 
     @contextmanager
     def beside_others(self) -> Iterator[None]:
-        """A with block in which runs of this module and of copies may overlap, each in a thread.
+        """Open a with block in which runs of this module and of copies may overlap, each in a thread.
 
         What they change in torch is as before behind it, in whatever order they end.
         """
@@ -168,7 +168,7 @@ class TorchPieces(FixedWeights, TorchRunner):
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """A with block without torch's warning about an input that is wider than a weight."""
+    """Silence torch's warning about an input that is wider than a weight, in a with block."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mismatch dtype between input and weight")
         yield

@@ -112,7 +112,7 @@ def start_training(net: Any, cells: Sequence[Any]) -> bool:
 
 @contextmanager
 def without_functions() -> Iterator[list[float]]:
-    """Disable `ops.dropout` and its kin in a with block; gives the ratios of those that would drop."""
+    """Disable `ops.dropout` and related functions in a with block; yield the ratios that would drop."""
     from mindspore import ops
 
     names = ("dropout", "dropout1d", "dropout2d", "dropout3d")

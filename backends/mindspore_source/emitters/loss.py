@@ -14,7 +14,7 @@ TABLE = EmitterTable()
 
 
 def _require_enough_frames(view: View) -> None:
-    """Every sequence has as many frames as it may have labels."""
+    """Require that every sequence has at least as many frames as labels."""
     frames, lengths, width = view.constant(2), view.constant(3), view.shape(1)[-1]
     if frames is None or not isinstance(width, int):
         raise Refused

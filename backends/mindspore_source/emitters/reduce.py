@@ -85,7 +85,7 @@ def _keep(view: View) -> bool:
 
 
 def _accumulator(view: View) -> Part | None:
-    """Return the type to state for a sum or product; MindSpore's of integers are int64 unless told."""
+    """Return the type to state for a sum or product; MindSpore's of integers are int64 by default."""
     dtype = view.type(0).dtype
     return Expression((ms_dtype(dtype),)) if dtype.startswith(("int", "uint")) and dtype != "int64" else None
 
@@ -102,7 +102,7 @@ def mean(view: View) -> Expression:
 
 @TABLE.call("ReduceSum")
 def total(view: View) -> Expression:
-    """Emit ``x.sum(axis, keepdims=…)``, which makes int64 of integers unless told otherwise."""
+    """Emit ``x.sum(axis, keepdims=…)``, which makes int64 of integers by default."""
     return _sum(view, view.atom())
 
 

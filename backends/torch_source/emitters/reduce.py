@@ -48,7 +48,7 @@ def _reduced(view: View, x: Part, function: str, **more: object) -> Expression:
 
 
 def _accumulator(view: View) -> Part | None:
-    """Return the type to state for a sum; torch's of integers are int64 unless told."""
+    """Return the type to state for a sum; torch's of integers are int64 by default."""
     dtype = view.type(0).dtype
     return torch_dtype(dtype) if dtype.startswith(("int", "uint")) and dtype != "int64" else None
 

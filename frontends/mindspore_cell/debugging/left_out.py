@@ -42,7 +42,7 @@ _kept: ContextVar[bool] = ContextVar("kept", default=False)
 
 @contextmanager
 def keeping(*, is_kept: bool) -> Iterator[None]:
-    """In a with block, what can stand in MindSpore source is kept, if that is wanted."""
+    """Keep, in a with block, the prints that MindSpore source can hold, if that is wanted."""
     before = _kept.set(is_kept)
     try:
         yield
@@ -72,7 +72,7 @@ class Debugging:
 
     @contextmanager
     def watching_hooks(self) -> Iterator[None]:
-        """In a with block, a run, see which forward hooks give something; afterwards the others are gone.
+        """Watch, in a with block of one run, the forward hooks that return something; then remove the others.
 
         Whoever borrowed the Cells puts them back.
         """
@@ -97,7 +97,7 @@ class Debugging:
 
     @contextmanager
     def leaving_out(self) -> Iterator[None]:
-        """In a with block, hide asserts and prints of formatted texts in user code from the compiler.
+        """Hide asserts and prints of formatted texts in user code from the compiler, in a with block.
 
         What the compiler does not parse is written as what it does (`plain_source`).
         """

@@ -80,7 +80,7 @@ def read_parameters(path: Path) -> dict[str, TensorData]:
 
 @contextmanager
 def _coherent(path: Path) -> Iterator[None]:
-    """A with block in which whatever goes wrong is the file's fault, with one clear error.
+    """Turn every error in a with block into one clear error about the file.
 
     A file states types, names and sizes beside each other, and a stranger's may contradict itself in any way.
     """

@@ -37,7 +37,7 @@ def activation(call: Call) -> Value:
 
 @TABLE.op("LeakyReLU")
 def leaky_relu(call: Call) -> Value | list[Value]:
-    """Seven functions by `act_type`; the slope of leaky is 0.25 unless told."""
+    """Seven functions by `act_type`; the slope of leaky is 0.25 by default."""
     x = call.value(0)
     kind, slope = call.text("act_type", "leaky"), call.float("slope", 0.25)
     lower, upper = call.float("lower_bound", 0.125), call.float("upper_bound", 0.334)
@@ -62,13 +62,13 @@ def leaky_relu(call: Call) -> Value | list[Value]:
 
 @TABLE.op("hard_sigmoid")
 def hard_sigmoid(call: Call) -> Value:
-    """clip(0.2 x + 0.5, 0, 1) unless told."""
+    """clip(0.2 x + 0.5, 0, 1) by default."""
     return call.op("HardSigmoid", call.value(0), alpha=call.float("alpha", 0.2), beta=call.float("beta", 0.5))
 
 
 @TABLE.op("softmax", "softmin", "log_softmax")
 def softmax(call: Call) -> Value:
-    """Over the last axis unless told; divides by `temperature` first, and may be cut off at a length."""
+    """Over the last axis by default; divides by `temperature` first, and may be cut off at a length."""
     x = call.value(0)
     axis = call.axis("axis", call.rank(x), -1)
     temperature = call.text("temperature", "None")

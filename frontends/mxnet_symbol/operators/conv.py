@@ -55,7 +55,7 @@ def convolution(call: Call) -> Value:
 
 @TABLE.op("Deconvolution")
 def deconvolution(call: Call) -> Value:
-    """Transposed; without a bias unless told."""
+    """Transposed; without a bias by default."""
     rank = len(call.ints("kernel"))
     kernel = spatial(call, "kernel", rank, 1)
     stride, dilate = spatial(call, "stride", rank, 1), spatial(call, "dilate", rank, 1)

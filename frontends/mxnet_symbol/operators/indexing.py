@@ -1,4 +1,4 @@
-"""Embeddings, gathering, selecting and sorting; MXNet's indices are floats unless told otherwise."""
+"""Embeddings, gathering, selecting and sorting; MXNet's indices are floats by default."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def embedding(call: Call) -> Value:
 
 @TABLE.op("take")
 def take(call: Call) -> Value:
-    """Slices by index along an axis; indices outside are clipped unless told."""
+    """Slices by index along an axis; indices outside are clipped by default."""
     x, indices = call.operands()
     axis, mode = call.axis("axis", call.rank(x), 0), call.text("mode", "clip")
     if mode == "raise":
@@ -103,7 +103,7 @@ def where(call: Call) -> Value:
 
 @TABLE.op("topk")
 def topk(call: Call) -> list[Value]:
-    """Return the first k in order, largest first unless told; indices are float32 unless told."""
+    """Return the first k in order, largest first by default; indices are float32 by default."""
     x, axis = call.value(0), call.optional_int("axis", -1)
     count, kind = call.int("k", 1), call.text("ret_typ", "indices")
     ascending, dtype = call.flag("is_ascend"), call.text("dtype", "float32")
@@ -130,14 +130,14 @@ def _mask(call: Call, x: Value, indices: Value, axis: int | None) -> Value:
 
 @TABLE.op("sort")
 def sort(call: Call) -> Value:
-    """All in order, smallest first unless told."""
+    """All in order, smallest first by default."""
     ascending = call.flag("is_ascend", default=True)
     return _sorted(call, call.value(0), call.optional_int("axis", -1), 0, ascending=ascending)[0]
 
 
 @TABLE.op("argsort")
 def argsort(call: Call) -> Value:
-    """Return the indices that sort, float32 unless told."""
+    """Return the indices that sort, float32 by default."""
     ascending, dtype = call.flag("is_ascend", default=True), call.text("dtype", "float32")
     found = _sorted(call, call.value(0), call.optional_int("axis", -1), 0, ascending=ascending)
     return call.cast(found[1], dtype)

@@ -17,7 +17,7 @@ _LAST = ("NWC", "NHWC", "NDHWC")
 
 @TABLE.op("Pooling", "Pooling_v1")
 def pooling(call: Call) -> Value:
-    """The stride is 1 unless told; averages count padding unless told."""
+    """The stride is 1 by default; averages count padding by default."""
     rank = call.rank() - 2
     call.ignore("cudnn_off")
     x = call.value(0)
@@ -102,7 +102,7 @@ def _global(call: Call, x: Value, kind: str, power: int | None) -> Value:
 
 @TABLE.op("_contrib_AdaptiveAvgPooling2D")
 def adaptive_average_pooling(call: Call) -> Value:
-    """Averages of a given output size, one unless told."""
+    """Averages of a given output size, one by default."""
     size = call.ints("output_size", ()) or [1]
     return call.op(
         "regraft.AdaptiveAveragePool", call.value(0), output_size=size * 2 if len(size) == 1 else size

@@ -57,7 +57,7 @@ _NEAREST_SIZES = {
 
 @TABLE.op("_contrib_BilinearResize2D")
 def bilinear_resize(call: Call) -> Value:
-    """To a size, by scales, or like another value; corners are aligned unless told."""
+    """To a size, by scales, or like another value; corners are aligned by default."""
     x = call.value(0)
     mode, aligned = call.text("mode", "size"), call.flag("align_corners", default=True)
     height, width = call.int("height", 1), call.int("width", 1)

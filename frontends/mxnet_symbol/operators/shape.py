@@ -143,7 +143,7 @@ def squeeze(call: Call) -> Value:
 
 @TABLE.op("Concat")
 def concat(call: Call) -> Value:
-    """Along axis 1 unless told."""
+    """Along axis 1 by default."""
     axis, parts = call.axis("dim", default=1), call.operands()
     first = call.type_of(parts[0])
     if first.shape is None or axis >= len(first.shape):
@@ -167,7 +167,7 @@ def stack(call: Call) -> Value:
 
 @TABLE.op("SliceChannel")
 def slice_channel(call: Call) -> list[Value]:
-    """Equal parts along axis 1 unless told."""
+    """Equal parts along axis 1 by default."""
     axis = call.axis("axis", default=1)
     count = call.int("num_outputs")
     call.bounded(count, MOST_OUTPUTS)

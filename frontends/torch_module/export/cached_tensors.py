@@ -73,7 +73,7 @@ class Caches:
 
     @contextmanager
     def empty_caches(self, module: Module) -> Iterator[None]:
-        """Inside, the module is as before the call that filled its caches."""
+        """Restore a module, in a with block, to its state before the call that filled its caches."""
         with evaluation(module):
             for entry, blank in self.refilled.items():
                 entry.remove(blank=blank)

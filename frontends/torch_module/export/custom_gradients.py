@@ -11,7 +11,7 @@ from .patches import original, patched
 
 @contextmanager
 def own_gradients() -> Iterator[list[str]]:
-    """Names of the model's own `torch.autograd.Function`s that are applied inside, each once."""
+    """Record the names of the model's own `torch.autograd.Function`s applied in the block, each once."""
     kept = original("torch.autograd:Function", "apply")
     found: list[str] = []
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def evaluation(module: Module) -> Iterator[None]:
-    """Evaluation mode without calling the model's own `train`; everything is put back afterwards.
+    """Switch to evaluation mode without calling the model's own `train`; restore everything afterwards.
 
     A forward that keeps what it computed (a table of biases), or assigns a weight anew, would keep
     torch.export's tensors without values. Values that a real call writes are `dry_run`'s to undo.
@@ -27,7 +27,7 @@ def evaluation(module: Module) -> Iterator[None]:
 
 @contextmanager
 def dry_run(module: Module) -> Iterator[None]:
-    """Evaluation mode for calls without gradients, after which values and random state are as before too."""
+    """Switch to evaluation mode for calls without gradients; then restore values and random state too."""
     import torch
 
     seeds = torch.random.fork_rng(devices=[])
@@ -37,7 +37,7 @@ def dry_run(module: Module) -> Iterator[None]:
 
 @contextmanager
 def _switched(module: Module) -> Iterator[None]:
-    """Evaluation mode; that of the modules is put back with their attributes."""
+    """Switch to evaluation mode; the modules' modes are restored with their attributes."""
     import torch
 
     fastpath = torch.backends.mha.get_fastpath_enabled()

@@ -167,7 +167,7 @@ def bind(module: Module, inputs: Sequence[tuple[str, Any]]) -> Arguments:
 
 @contextmanager
 def spelled_out(module: Module, further: Sequence[str]) -> Iterator[None]:
-    """While the block runs, `forward` has parameters in the place of ``**kwargs``.
+    """Give `forward` parameters in place of ``**kwargs`` while the block runs.
 
     torch.export takes the shapes of those arguments by two names at once.
     """

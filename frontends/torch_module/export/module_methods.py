@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def idle_moves() -> Iterator[None]:
-    """While the block runs, `Module.to` gives a module as it is where its tensors are as asked for.
+    """Make `Module.to` return an already converted module unchanged while the block runs.
 
     torch.export cannot swap parameters.
     """
@@ -40,7 +40,7 @@ def idle_moves() -> Iterator[None]:
 
 @contextmanager
 def wrapped_alone() -> Iterator[None]:
-    """While the block runs, a module that is wrapped for training on several devices runs by itself."""
+    """Run a module that is wrapped for training on several devices without its wrapper, inside the block."""
 
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
@@ -51,7 +51,7 @@ def wrapped_alone() -> Iterator[None]:
 
 @contextmanager
 def registered_members() -> Iterator[None]:
-    """While the block runs, torch finds submodules by what is registered, also behind a method of a name."""
+    """Make torch find registered submodules, also behind a method of the same name, inside the block."""
     home = "torch.nn.utils._named_member_accessor:NamedMemberAccessor"
     find = original(home, "get_submodule")
 

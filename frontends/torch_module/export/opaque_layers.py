@@ -28,7 +28,7 @@ _CTC_SCHEMA = (
 
 @contextmanager
 def layers_kept_whole() -> Iterator[None]:
-    """`nn.MultiheadAttention` is one operator inside; a subclass with a forward of its own is not.
+    """Keep `nn.MultiheadAttention` as one operator inside, except subclasses with their own forward.
 
     torch's Transformer compares masks with the causal one to find a hint, which no export can do; a mask
     means the same without.

@@ -23,7 +23,7 @@ _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}
 
 @contextmanager
 def symbolic_lengths(module: Module) -> Iterator[bool]:
-    """In the code of the model's own classes and what it calls, sizes stay symbolic while the block runs.
+    """Keep sizes symbolic in the code of the model's own classes and their calls, inside the block.
 
     `len` of a tensor is its first size, `int` of a symbolic number another, `list` of a tensor what can only
     be joined again; all are what they were for everything else, types and instances included. Yields whether

@@ -62,7 +62,7 @@ def unused_constants() -> AbstractContextManager[None]:
 
 @contextmanager
 def unlogged(name: str) -> Iterator[None]:
-    """Without a logger's lines: torch logs a traceback of what it then raises."""
+    """Silence a logger: torch logs a traceback of the error that it then raises."""
     logger = logging.getLogger(name)
     before, logger.disabled = logger.disabled, True
     try:
@@ -73,7 +73,7 @@ def unlogged(name: str) -> Iterator[None]:
 
 @contextmanager
 def unprinted() -> Iterator[None]:
-    """Without the graph that torch.export prints of a model that it refuses."""
+    """Silence the graph that torch.export prints of a refused model."""
     home = vars(importlib.import_module("torch.export._trace"))
     home["print"] = lambda *_, **__: None
     try:
@@ -84,7 +84,7 @@ def unprinted() -> Iterator[None]:
 
 @contextmanager
 def frozen(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
-    """None of them requires gradients: else autograd records a trace too, which then is thrown away."""
+    """Stop gradients of tensors inside the block: autograd would record a trace that is thrown away."""
     trained = [p for p in parameters if p.requires_grad and p.is_leaf]
     for parameter in trained:
         parameter.requires_grad = False
@@ -97,7 +97,7 @@ def frozen(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
 
 @contextmanager
 def _without_code() -> Iterator[None]:
-    """Graphs get their Python code when somebody runs them, not each time a pass of torch's has been by."""
+    """Generate the Python code of graphs on their first run, not after each of torch's passes."""
     lazy = getattr(importlib.import_module("torch.fx"), "_lazy_graph_module", None)
     use = getattr(lazy, "_use_lazy_graph_module", None)
     if use is None:
@@ -119,7 +119,7 @@ def _frames(symbolized: Sequence[dict[str, Any]], skip: int) -> traceback.StackS
 
 @contextmanager
 def _shapes_by_rule() -> Iterator[None]:
-    """BatchNormalization with symbolic sizes: its output is like its input, which torch finds by computing.
+    """State the output shape of BatchNormalization with symbolic sizes, which torch finds by computing.
 
     torch's own decomposition is thirty operators, and what the outer operator checks is checked before.
     """

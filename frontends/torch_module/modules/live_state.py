@@ -90,7 +90,7 @@ def _assigns_data(kind: type) -> bool:
 
 @contextmanager
 def structure_kept(module: Module) -> Iterator[None]:
-    """Inside, a module may be traced: attributes, containers and tensors are put back as they were.
+    """Restore attributes, containers and tensors of a module after a block in which it may be traced.
 
     So are values of tensors that it does not register, on which torch.export computes.
     """

@@ -171,7 +171,7 @@ def _in_spec(content: Any, place: str) -> str:
 def _require_complete(
     serialised: Any, weights: dict[str, Any], constants: dict[str, Any], place: str
 ) -> None:
-    """Every parameter and buffer that the program takes is in the file."""
+    """Require every parameter and buffer of the program in the file."""
     for spec in serialised.graph_module.signature.input_specs:
         named = {
             "parameter": lambda s: (s.parameter_name, weights),

@@ -70,7 +70,7 @@ def _flat(value: Any, spec: dict[str, Any], place: str) -> list[Any] | None:
 
 
 def _require_plain(value: object, place: str) -> None:
-    """A value that is not of a class of the model's own is made by no call."""
+    """Refuse an example input that only a call of foreign code could make."""
     made = isinstance(value, Unknown) and (value.arguments is not None or value.state is not None)
     if isinstance(value, Unknown) and (made or not value.name.startswith("torch.")):
         raise untrusted(f"an example input would be unpickled by calling {quote(value.name)}", place)

@@ -153,7 +153,7 @@ class Trees:
         }
 
     def _require_call(self, root: dict[str, Any]) -> None:
-        """The keywords of a call are identifiers: torch writes them into source that it executes."""
+        """Require identifiers as the keywords of a call: torch writes them into source that it executes."""
         levels = root["children_spec"]
         kinds = [root["type"], *(level["type"] for level in levels)]
         if kinds != ["builtins.tuple", "builtins.tuple", "builtins.dict"]:
