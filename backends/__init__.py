@@ -142,6 +142,7 @@ TARGETS = {
             further=(
                 "model.safetensors",
                 "model-*-of-*.safetensors",
+                "constants.safetensors",
                 "test_model.py",
                 "test_model.npz",
                 "train.py",

@@ -25,6 +25,7 @@ class Net:
         buffers: names of the tables that no distribution gives.
         undrawn: names of the parameters whose distribution nobody knows.
         holds: whether the net has any parameter.
+        constants: file name of the constants that are stored apart from the checkpoint; empty for none.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Net:
     buffers: Sequence[str] = ()
     undrawn: Sequence[str] = ()
     holds: bool = False
+    constants: str = ""
 
 
 def _unknown(parameter: Parameter) -> Part | None:  # noqa: ARG001 - a framework without distributions
@@ -60,6 +62,7 @@ class Dialect:
         names: the names that nothing in a file may take.
         constant: returns a constant as source; None where it is too long for that.
         stored_constant: returns how a class holds a constant whose values are the checkpoint's, by its name.
+        constants_file: name of the file for constants that are no part of a checkpoint; empty where they are.
         parameter: returns how a class holds a parameter, by its name.
         distribution: returns a parameter's initial distribution; None where nobody knows it.
         size_tensor: returns a tensor of sizes: of the sizes, "int" or "tuple", an element type, and whether
@@ -95,6 +98,7 @@ class Dialect:
     distribution: Callable[[Parameter], Part | None] = _unknown
     size_tensor: Callable[[Part, str, str, bool], Part] | None = None
     concatenation: str = ""
+    constants_file: str = ""
     registration: str = ""
     drawing: str = ""
     activated: tuple[str, str] | None = None

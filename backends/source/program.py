@@ -55,13 +55,15 @@ def make_program(
         | {name for name, *_ in program.extra}
     )
     undrawn = [program.targets[p.key].name for p in _find_undrawn(graph, dialect) if p.key in program.targets]
+    apart = {name for name, _ in program.constants} if dialect.constants_file else set[str]()
     facts = Net(
         classes[-1].name,
         checkpoint(program) if callable(checkpoint) else checkpoint,
         frozen=frozen,
-        buffers=sorted(set(program.buffers)),
+        buffers=sorted(set(program.buffers) - apart),
         undrawn=sorted(undrawn),
         holds=bool(program.targets or program.constants or program.extra),
+        constants=dialect.constants_file if apart else "",
     )
     body += "\n" + dialect.build(facts)
     program.text = format_source(_header(graph, classes, dialect) + _imports(body, dialect) + "\n" + body)

@@ -56,23 +56,28 @@ def write_source(
     shards: list[Shard] = []
 
     def name_checkpoint(program: Program) -> str:
-        entries.extend(_entries(legal, program))
+        entries.extend(_entries(legal, program, apart=bool(dialect.constants_file)))
         sizes = {name: data.nbytes for name, data, _ in entries}
         shards.extend(split(sizes, limit or sum(sizes.values()), ("model", suffix)))
         return INDEX if len(shards) > 1 else shards[0].file
 
     program = make_program(legal, dialect, name_checkpoint, explicit=explicit)
-    names = ["model.py", *file_names(shards), "renames.json"]
+    constants = [(n, d, d.shape) for n, d in program.constants] if dialect.constants_file else []
+    beside = [dialect.constants_file] if constants else []
+    names = ["model.py", *file_names(shards), *beside, "renames.json"]
     with staged(folder, names, force=force, obsolete=earlier_files(folder)) as stage:
         (stage / names[0]).write_text(program.text, encoding="utf-8")
         if write_one is not None:
             write_one(stage / shards[0].file, entries)
         else:
             write_shards(stage, entries, shards)
+        added = _added_tensors(program, apart=bool(constants))
         targets = {p.key: _target(p, legal, program) for p in graph.parameters()}
+        if constants:
+            write_shards(stage, constants, [Shard(dialect.constants_file, tuple(n for n, *_ in constants))])
         write_renames(
             stage / names[-1],
-            [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(_added_tensors(program))],
+            [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(added)],
             source=graph.origin.framework,
             target=to,
             modules=program.renamed_modules,
@@ -93,16 +98,22 @@ def _target(parameter: Parameter, legal: Graph, program: Program) -> tuple[str, 
     return place.name, transform, place.shape
 
 
-def _entries(graph: Graph, program: Program) -> Iterator[Entry]:
+def _entries(graph: Graph, program: Program, *, apart: bool) -> Iterator[Entry]:
     """Yield every tensor of the checkpoint; tied ones once."""
     for key, target in program.targets.items():
         yield target.name, graph.parameter(key).data, target.shape
-    for name, data in _added_tensors(program):
+    for name, data in _added_tensors(program, apart=apart):
         yield name, data, data.shape
 
 
-def _added_tensors(program: Program) -> Iterator[tuple[str, TensorData]]:
-    """Yield every tensor of the checkpoint that is not a parameter of the graph."""
-    yield from program.constants
+def _added_tensors(program: Program, *, apart: bool) -> Iterator[tuple[str, TensorData]]:
+    """Yield every tensor of the checkpoint that is not a parameter of the graph.
+
+    Args:
+        program: the emitted model.
+        apart: whether its constants lie in a file of their own.
+    """
+    if not apart:
+        yield from program.constants
     for name, fill, size, dtype in program.extra:
         yield name, TensorData.of(np.full(size, fill, numpy_dtype(dtype)))

@@ -19,7 +19,7 @@ _MODULES = frozenset({"torch", "nn", "F", "math"})
 
 NAMES = Names(
     reserved=reserved_attributes,
-    top=_MODULES | HELPERS.keys() | {"Path", "json", "build", "load", "load_model", "tuple"},
+    top=_MODULES | HELPERS.keys() | {"Path", "json", "build", "load", "load_file", "load_model", "tuple"},
     called=_MODULES | {"tuple", "int", "numbers", "print", "min", "max"},
 )
 
@@ -35,7 +35,8 @@ def _imports(names: Set[str], called: Set[str]) -> list[str]:
     """Return the imports for the names that a file reads, and those that it calls."""
     lines = [*(["import torch"] if "torch" in names else [])]
     lines += ["import torch.nn.functional as F"] if "F" in names else []
-    lines += ["from safetensors.torch import load_model"] if "load_model" in called else []
+    loading = [name for name in ("load_file", "load_model") if name in called]
+    lines += [f"from safetensors.torch import {', '.join(loading)}"] if loading else []
     return [*lines, "from torch import nn"]
 
 
@@ -55,6 +56,7 @@ DIALECT = Dialect(
     distribution=law_of,
     size_tensor=_size_tensor,
     concatenation="torch.cat",
+    constants_file="constants.safetensors",
     registration=REGISTER_BUFFER,
     drawing=DRAWN,
     missing="`--partial` writes the rest, and leaves these to be written by hand; `--to onnx` may have them",

@@ -15,7 +15,7 @@ import regraft
 from regraft.backends.torch_source import emit_source, write
 
 GOLDEN = Path(__file__).parent / "golden" / "torch"
-EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = Path(__file__).parents[2]
 NUMBER = count()
 
 
@@ -55,8 +55,14 @@ class Drawn(nn.Module):
 
 
 IDS = (torch.arange(1, 11).reshape(2, 5),)
-DRAWN = f"{__file__}:Drawn"
+DRAWN = "tests/backends/test_torch_source.py:Drawn"
 """Named, not made: what its parameters are drawn from is seen while it is constructed."""
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    """References are written into the files, as they were given."""
+    monkeypatch.chdir(ROOT)
 
 
 def models():
@@ -65,7 +71,7 @@ def models():
         ("mobilenet_v2", "MobileNetV2", 64),
         ("unet", "UNet", 32),
     ):
-        yield name, f"{EXAMPLES / name}.py:{make}", size
+        yield name, f"examples/{name}.py:{make}", size
     yield "drawn", DRAWN, 0
 
 
@@ -129,3 +135,32 @@ def test_the_emitted_module_exports_and_compiles(tmp_path):
     net = imported(tmp_path / "net" / "model.py").build()
     program = torch.export.export(net, IDS)
     torch.testing.assert_close(program.module()(*IDS), net(*IDS))
+
+
+class Positions(nn.Module):
+    """A table that the source computes anew in every call, and a checkpoint does not have."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        places = torch.arange(8.0)
+        angles = places[:, None] / (3.0 ** (places / 8))
+        return self.linear(x) + angles.sin()
+
+
+def test_constants_are_no_part_of_the_checkpoint(tmp_path):
+    torch.manual_seed(0)
+    model = Positions().eval()
+    x = torch.randn(8, 8)
+    graph = regraft.load(model, (x,))
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
+    assert report.passed
+    module = imported(tmp_path / "net" / "model.py")
+    torch.save(model.state_dict(), tmp_path / "own.pth")
+    for net in (module.build(), module.build(tmp_path / "own.pth")):
+        assert net.state_dict().keys() == model.state_dict().keys()
+        torch.testing.assert_close(net(x), model(x))
+    assert (tmp_path / "net" / "constants.safetensors").exists()
+    assert not torch.equal(module.build(checkpoint=None).linear.weight, model.linear.weight)

@@ -21,10 +21,11 @@ def constant(array: np.ndarray, dtype: str) -> Part | None:
 
 
 def stored_constant(data: TensorData, name: str) -> Part:  # noqa: ARG001 - the class names its buffer
-    """Return a buffer for a constant whose values are the checkpoint's."""
+    """Return a buffer for a constant whose values lie beside the checkpoint."""
     shape = Argument("", Literal(tuple(data.shape), "shape"))
     dtype = Argument("dtype", torch_dtype(data.dtype))
-    return Call(REGISTER_BUFFER, (Argument("", Call("torch.zeros", (shape, dtype))),))
+    zeros = Call("torch.zeros", (shape, dtype))
+    return Call(REGISTER_BUFFER, (Argument("", zeros), Argument("persistent", "False")))
 
 
 def _triangle(array: np.ndarray) -> Call | None:

@@ -16,6 +16,8 @@ def build_function(net: Net) -> str:
         return _WITHOUT_PARAMETERS.format(net=net.name)
     frozen = [name for name in net.frozen if name.rpartition(".")[2] != COUNTER]
     text = f"CHECKPOINT = Path(__file__).with_name({literal_source(net.checkpoint)})\n"
+    if net.constants:
+        text += f"CONSTANTS = Path(__file__).with_name({literal_source(net.constants)})\n"
     if frozen:
         text += f"FROZEN = {{{', '.join(literal_source(n) for n in frozen)}}}\n"
     if net.buffers:
@@ -27,6 +29,7 @@ def build_function(net: Net) -> str:
     sharded = net.checkpoint == INDEX
     text += _BUILD.format(
         net=net.name,
+        constants=_CONSTANTS if net.constants else "",
         freezing=_FREEZING if frozen else "",
         tables=_TABLES.format(names=" + ".join(held)) if held else "",
     )
@@ -44,11 +47,15 @@ _BUILD = '''
 
 def build(checkpoint=CHECKPOINT, device=None, dtype=None):
     """Return the net in evaluation mode, with a checkpoint's weights; None initialises new ones."""
-    net = {net}(){freezing}
+    net = {net}(){constants}{freezing}
     if checkpoint is not None:
         load(net, checkpoint){tables}
     return net.to(device=device, dtype=dtype).eval()
 '''
+
+_CONSTANTS = """
+    for name, values in load_file(CONSTANTS).items():
+        net.get_buffer(name).copy_(values)"""
 
 _FREEZING = """
     for name, parameter in net.named_parameters():
