@@ -257,6 +257,8 @@ class _Absent:
 
 
 ABSENT = _Absent()
+_LARGEST = float(np.finfo(np.float32).max)
+"""The short form of this number itself is a little larger, which torch refuses."""
 
 
 def literal_source(value: object) -> str:
@@ -269,7 +271,8 @@ def literal_source(value: object) -> str:
         if getattr(value, "dtype", None) == np.float64:  # an element of a tensor of that type
             return repr(float(value))
         exact, single = repr(float(value)), repr(float(str(np.float32(value))))
-        return min(exact, single, key=len) if np.float32(value) == np.float32(float(single)) else exact
+        is_same = np.float32(value) == np.float32(float(single)) and abs(float(single)) <= _LARGEST
+        return min(exact, single, key=len) if is_same else exact
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     if isinstance(value, tuple):
