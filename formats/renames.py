@@ -94,6 +94,8 @@ def rename_rows(
             parameter.key, (parameter.name, "identity", parameter.data.shape)
         )
         source = provenance.parameters.get(parameter.key)
+        if not target and source is not None and not source.persistent:
+            continue  # no checkpoint has it, on either side
         norms = _norms(provenance, parameter)
         if target and norms:
             _, _, axes = transform.partition(":")

@@ -57,11 +57,14 @@ def record_places(net: EmittedNet, program: Program) -> None:
         program.renamed_modules[sources[other]] = emitted[other]
     for parameter, holders in net.modules.declared.items():
         state = net.by_module[holders[0]].state[parameter]
-        data = net.graph.parameter(parameter).data
+        node = net.graph.parameter(parameter)
+        data = node.data
+        if net.dialect.constants_file and node.is_buffer and node.role == "non_persistent":
+            program.constants.append((_join(emitted[holders[0]], state.name), data))
+            continue
         program.targets[parameter] = ParameterPlace(
             _join(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
         )
-        node = net.graph.parameter(parameter)
         if node.is_buffer and net.dialect.distribution(node) is None:
             program.buffers.append(program.targets[parameter].name)
         forms = {(s.transform, s.shape) for h in holders if (s := net.by_module[h].state[parameter])}

@@ -143,9 +143,10 @@ class Positions(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(8, 8)
+        self.register_buffer("shift", torch.randn(8, 8), persistent=False)
 
     def forward(self, x):
-        places = torch.arange(8.0)
+        places = torch.arange(8.0) + self.shift
         angles = places[:, None] / (3.0 ** (places / 8))
         return self.linear(x) + angles.sin()
 

@@ -135,7 +135,8 @@ def own_parameter(parameter: Parameter, name: str) -> Part:
         assert isinstance(found, Call)
         tensor = applied(found, call("torch.empty", shape, dtype=dtype))
     if parameter.is_buffer:
-        return Call(REGISTER_BUFFER, (Argument("", tensor),))
+        unsaved = [Argument("persistent", "False")] if parameter.role == "non_persistent" else []
+        return Call(REGISTER_BUFFER, (Argument("", tensor), *unsaved))
     if not parameter.trainable and not data.dtype.startswith(("float", "bfloat", "complex")):
         return Call("nn.Parameter", (Argument("", tensor), Argument("requires_grad", "False")))
     return Call("nn.Parameter", (Argument("", tensor),))
