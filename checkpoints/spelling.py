@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ..frameworks import GLUON, MINDSPORE
+
 COUNTER = "num_batches_tracked"
 """torch's count of the batches a BatchNorm has seen; no other framework keeps one."""
 
 _TERMS = {
-    "gamma": "weight",
-    "beta": "bias",
-    "moving_mean": "running_mean",
-    "moving_variance": "running_var",
-    "moving_var": "running_var",
-    "embedding_table": "weight",
-    "w": "weight",
     "kernel": "weight",  # of Flax and Keras
     "parameters": "parameters",  # of MXNet's RNN: one flat tensor
+    **{
+        state.name: state.role
+        for records in (MINDSPORE, GLUON)
+        for layer in records.layers.values()
+        for state in layer.states
+        if state.role
+    },
 }
 """A framework's term for a parameter of a layer -> torch's."""
 

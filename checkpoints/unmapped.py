@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 
 from ..formats.renames import Rename
+from ..frameworks import GLUON, MINDSPORE
 from ..ir import ModelError, TensorData
 from ..ir.outside.file_kinds import kind_of
 from .mapping import Map
@@ -21,17 +22,10 @@ from .spelling import COUNTER, dotted, gluon_role, plain_name, plain_shape, univ
 _LISTED = 10
 _FORMATS = {".pth": "torch", ".pt": "torch", ".params": "mxnet", ".ckpt": "mindspore"}
 _KINDS = {"torch": "torch", "params": "mxnet"}
-_TERMS = {
-    "mindspore": {
-        "weight": "gamma",
-        "bias": "beta",
-        "running_mean": "moving_mean",
-        "running_var": "moving_variance",
-    },
-    "mxnet": {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_var"},
-}
+_NORMS = {"mindspore": MINDSPORE.layers["BatchNorm2d"], "mxnet": GLUON.layers["BatchNorm"]}
+_TERMS = {name: {state.role: state.name for state in layer.states} for name, layer in _NORMS.items()}
 """Framework -> torch's term for a parameter of a normalisation -> its own."""
-_OWN = ("gamma", "beta", "moving_mean", "moving_variance", "moving_var", "embedding_table")
+_OWN = {*_TERMS["mindspore"].values(), *_TERMS["mxnet"].values(), "embedding_table"}
 
 
 def spelled_map(
@@ -112,7 +106,7 @@ def framework_of(path: Path, names: Iterable[str]) -> str:
     last = {re.split(r"[._]", name)[-1] if "." not in name else name.rpartition(".")[2] for name in names}
     if last & {COUNTER, "running_mean"}:
         return "torch"
-    if path.suffix == ".ckpt" or kind == "ckpt" or last & set(_OWN):
+    if path.suffix == ".ckpt" or kind == "ckpt" or last & _OWN:
         return "mindspore"
     return "torch"
 

@@ -98,17 +98,11 @@ def spelled(function: str, written: Written, number: Callable[[float], str], ten
     """
     texts = [tensor] if tensor else []
     for keyword, name, value in written:
-        text = (
-            f'"{value}"'
-            if isinstance(value, str)
-            else "math.sqrt(5)"
-            if is_root(name, value)
-            else number(value)
-        )
+        text = f'"{value}"' if isinstance(value, str) else root(name, value) or number(value)
         texts.append(f"{keyword}={text}" if keyword else text)
     return f"{function}({', '.join(texts)})"
 
 
-def is_root(name: str, value: Number) -> bool:
-    """Whether an argument is a slope of sqrt(5), which is written so."""
-    return name == "a" and not isinstance(value, str) and isclose(value, sqrt(5))
+def root(name: str, value: float) -> str:
+    """Return how a slope of sqrt(5) is written; empty for any other argument."""
+    return "math.sqrt(5)" if name == "a" and isclose(value, sqrt(5)) else ""

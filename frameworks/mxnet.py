@@ -8,18 +8,19 @@ from ..ir import Initializer
 from .drawing import Drawing, Term, spelled
 from .record import ONES, ZEROS, Framework, Layer, Shape, State, normal, symmetric
 
+_NORM = (
+    State("gamma", ONES, role="weight"),
+    State("beta", ZEROS, role="bias"),
+    State("moving_mean", ZEROS, role="running_mean"),
+    State("moving_var", ONES, role="running_var"),
+)
+
 
 def _layers(bound: float) -> tuple[Layer, ...]:
-    states = (
-        State("*weight", symmetric(bound)),
-        State("*bias", ZEROS),
-        State("*gamma", ONES, role="weight"),
-        State("*beta", ZEROS, role="bias"),
-        State("*_mean", ZEROS),
-        State("*_avg", ZEROS),
-        State("*_var", ONES),
-    )
-    return (Layer("*", states),)
+    others = (State("*weight", symmetric(bound)), State("*bias", ZEROS), State("*_avg", ZEROS))
+    ends = tuple(State(f"*{state.name}", state.law) for state in _NORM)
+    running = State("*running_mean", ZEROS), State("*running_var", ONES)
+    return Layer("BatchNorm", _NORM), Layer("*", (*others, *ends, *running))
 
 
 _DRAWINGS = (  # classes of mx.init; Xavier and MSRAPrelu stand for several laws each

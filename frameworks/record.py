@@ -1,16 +1,20 @@
-"""The form of a layer's record: its class, and its parameters with their default distributions."""
+"""The form of a layer's record: its class, its arguments, and its parameters with their distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from math import prod, sqrt
+from math import isclose, prod, sqrt
+from typing import Any
 
 from ..ir import Initializer
+from ..ir.initializers import LAWS
 from .drawing import Drawing, Written
 
 Shape = tuple[int, ...]
+Arguments = dict[str, object]
+"""Keyword of a constructor -> its value."""
 Law = Initializer | Callable[[Shape, Shape], Initializer | None]
 """A distribution, or what gives it for the shapes of the tensor and of its layer's weight."""
 
@@ -18,6 +22,11 @@ ZEROS, ONES = Initializer.of("zeros"), Initializer.of("ones")
 HE = Initializer.of("he_uniform", a=sqrt(5), mode="fan_in")
 """torch's and, since 2.1, MindSpore's law of a convolution's or dense layer's weight."""
 SLOPE = Initializer.of("constant", value=0.25)
+
+
+def same(numbers: Sequence[int]) -> int | tuple[int, ...]:
+    """Return one number for equal numbers, else a tuple."""
+    return numbers[0] if len(set(numbers)) == 1 else tuple(numbers)
 
 
 def symmetric(bound: float) -> Initializer:
@@ -43,6 +52,15 @@ def over_fan_in(_: Shape, weight: Shape) -> Initializer | None:
 def over_hidden(gates: int) -> Law:
     """Return uniform(±1/sqrt(hidden size)); the rows of a gate-stacked tensor give the hidden size."""
     return lambda own, _: inverse_root(own[0] // gates)
+
+
+def is_same(law: Initializer | None, other: Initializer | None) -> bool:
+    """Whether two laws are known and one, up to the digits of their numbers."""
+    if law is None or other is None or law.law != other.law:
+        return False
+    numbers = [name for name in LAWS[law.law] if name != "mode"]
+    alike = law.argument("mode", "") == other.argument("mode", "")
+    return alike and all(isclose(law.number(name), other.number(name), rel_tol=1e-6) for name in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +91,43 @@ class Layer:
     Attributes:
         name: its class; "*" for any.
         states: its parameters and buffers.
+        defaults: keyword of its constructor -> what it is where it is left out; `...` for one that never is.
+        like: torch's class for the same, where that is another.
+        keywords: setting -> its keyword, where the framework's other layers have another.
     """
 
     name: str
     states: tuple[State, ...] = ()
-
-    def state(self, attribute: str) -> State | None:
-        """Return the parameter or buffer that an attribute holds; None for another attribute."""
-        return next((state for state in self.states if fnmatchcase(attribute, state.name)), None)
+    defaults: Mapping[str, object] = field(default_factory=dict[str, object])
+    like: str = ""
+    keywords: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Framework:
-    """The layers of a framework by class, and its initializers by law."""
+    """The layers of a framework by class, and its initializers by law.
 
-    def __init__(self, layers: Iterable[Layer], drawings: Iterable[Drawing]) -> None:
+    A setting has the name of the attribute of ONNX's operator, else that of torch's argument.
+
+    Args:
+        layers: the layers.
+        drawings: the initializers.
+        keywords: setting -> the keyword that layers have for it, where that is another word.
+        meanings: setting -> what layers are given for a value of ONNX's attribute, where that is another,
+            or the arguments that they are given.
+        padding: gives a layer's arguments for padding, all begins before all ends; None where it has none.
+    """
+
+    def __init__(
+        self,
+        layers: Iterable[Layer],
+        drawings: Iterable[Drawing],
+        keywords: Mapping[str, str] | None = None,
+        meanings: Mapping[str, Callable[[Any], float | Arguments]] | None = None,
+        padding: Callable[[str, Sequence[int]], Arguments | None] = lambda _, __: None,
+    ) -> None:
         self.layers = {layer.name: layer for layer in layers}
+        self.likes = {layer.like or layer.name: layer.name for layer in self.layers.values()}
+        self.keywords, self.meanings, self.padding = keywords or {}, meanings or {}, padding
         self.drawings = {drawing.law: drawing for drawing in drawings}
         self._named = {name.lower(): d for d in self.drawings.values() for name in (d.law, d.function)}
 
@@ -101,9 +141,49 @@ class Framework:
         written = None if drawing is None else drawing.write(law)
         return None if drawing is None or written is None else (drawing.function, written)
 
-    def layer(self, class_name: str) -> Layer | None:
-        """Return the record of a class; None where there is none."""
-        return self.layers.get(class_name) or self.layers.get("*")
+    def state(self, class_name: str, attribute: str) -> State | None:
+        """Return the parameter or buffer that an attribute of a layer holds; None where there is none."""
+        layers = [self.layers[name] for name in (class_name, "*") if name in self.layers]
+        states = [state for layer in layers for state in layer.states]
+        return next((state for state in states if fnmatchcase(attribute, state.name)), None)
+
+    def keyword(self, class_name: str, setting: str) -> str:
+        """Return the keyword that a setting has in a class, whether or not the class takes it."""
+        layer = self.layers.get(class_name)
+        own = None if layer is None else layer.keywords.get(setting)
+        return own or self.keywords.get(setting, setting)
+
+    def taken(self, class_name: str, setting: str) -> str:
+        """Return the keyword of a layer for a setting; empty where the layer takes none."""
+        layer, found = self.layers.get(class_name), self.keyword(class_name, setting)
+        return found if layer is not None and found in layer.defaults else ""
+
+    def setting(self, class_name: str, keyword: str) -> str:
+        """Return the setting that a layer's keyword is."""
+        layer = self.layers.get(class_name)
+        for keywords in ({} if layer is None else layer.keywords, self.keywords):
+            found = next((setting for setting, word in keywords.items() if word == keyword), "")
+            if found:
+                return found
+        return keyword
+
+    def arguments(
+        self, class_name: str, setting: str, value: object, pads: Sequence[int] | None = None
+    ) -> Arguments:
+        """Return the constructor's arguments that give a layer a setting; empty where there are none.
+
+        Args:
+            class_name: its class.
+            setting: the setting.
+            value: the setting as ONNX's attribute has it.
+            pads: of "padding", all begins before all ends.
+        """
+        keyword = self.taken(class_name, setting)
+        if setting == "padding":
+            return (self.padding(class_name, pads) or {}) if keyword and pads is not None else {}
+        meaning = self.meanings.get(setting)
+        found = {keyword: value} if meaning is None else meaning(value)
+        return {} if not keyword else found if isinstance(found, dict) else {keyword: found}
 
     def default_law(
         self, class_name: str, attribute: str, shape: Shape, weight: Shape | None = None
@@ -116,7 +196,6 @@ class Framework:
             shape: the parameter's.
             weight: the shape of the layer's weight; None where it has none.
         """
-        layer = self.layer(class_name)
-        state = None if layer is None else layer.state(attribute)
+        state = self.state(class_name, attribute)
         law = None if state is None else state.law
         return law(shape, shape if weight is None else weight) if callable(law) else law

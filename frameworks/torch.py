@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..ir import Initializer
 from .drawing import Drawing, Term, spelled
 from .record import (
@@ -9,6 +11,7 @@ from .record import (
     ONES,
     SLOPE,
     ZEROS,
+    Arguments,
     Framework,
     Layer,
     State,
@@ -16,6 +19,7 @@ from .record import (
     normal,
     over_fan_in,
     over_hidden,
+    same,
 )
 
 _WEIGHTED = (State("weight", HE), State("bias", over_fan_in))
@@ -67,25 +71,69 @@ _DRAWINGS = (  # functions of torch.nn.init
     Drawing("sparse", "sparse_", (Term("sparsity", "sparsity", 0.0, always=True), Term("std", "std", 0.01))),
 )
 
+_KEYWORDS = {
+    "kernel_shape": "kernel_size",
+    "strides": "stride",
+    "dilations": "dilation",
+    "group": "groups",
+    "epsilon": "eps",
+    "axis": "dim",
+}
+_CONV = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "bias": True}
+_TRANSPOSE = {**_CONV, "output_padding": 0}
+_BATCH = {"eps": 1e-5, "momentum": 0.1, "affine": True, "track_running_stats": True}
+_INSTANCE = {**_BATCH, "affine": False, "track_running_stats": False}
+_GROUPS = {"num_groups": ..., "num_channels": ..., "eps": 1e-5, "affine": True}
+_LAST = {"normalized_shape": ..., "eps": 1e-5, "elementwise_affine": True}
+_ELEMENTWISE = {"affine": "elementwise_affine"}
+_POOL = {"kernel_size": ..., "stride": None, "padding": 0, "ceil_mode": False}
+
+
+def padding(class_name: str, pads: Sequence[int]) -> Arguments | None:
+    """Return the arguments for padding, all begins before all ends; None where the layer cannot have it.
+
+    A transposed convolution crops; what it crops less at an end is its output_padding.
+    """
+    begins, ends = pads[: len(pads) // 2], pads[len(pads) // 2 :]
+    more = [begin - end for begin, end in zip(begins, ends, strict=True)]
+    if not any(more):
+        return {"padding": same(begins)}
+    if "Transpose" not in class_name or min(more) < 0:
+        return None
+    return {"padding": same(begins), "output_padding": same(more)}
+
+
 TORCH = Framework(
     (
-        *(Layer(f"Conv{n}d", _WEIGHTED) for n in (1, 2, 3)),
-        *(Layer(f"ConvTranspose{n}d", _WEIGHTED) for n in (1, 2, 3)),
-        Layer("Linear", _WEIGHTED),
-        Layer("NonDynamicallyQuantizableLinear", (State("weight", HE), State("bias", ZEROS))),
-        Layer("Bilinear", _FORMS),
-        *(Layer(f"BatchNorm{n}d", _NORM) for n in (1, 2, 3)),
-        *(Layer(f"InstanceNorm{n}d", _NORM) for n in (1, 2, 3)),
-        *(Layer(name, _NORM) for name in ("SyncBatchNorm", "GroupNorm", "LayerNorm", "RMSNorm")),
-        Layer("Embedding", _TABLE),
+        *(Layer(f"Conv{n}d", _WEIGHTED, _CONV) for n in (1, 2, 3)),
+        *(Layer(f"ConvTranspose{n}d", _WEIGHTED, _TRANSPOSE) for n in (1, 2, 3)),
+        Layer("Linear", _WEIGHTED, {"bias": True}),
+        Layer("NonDynamicallyQuantizableLinear", (State("weight", HE), State("bias", ZEROS)), {"bias": True}),
+        Layer("Bilinear", _FORMS, {"bias": True}),
+        *(Layer(f"BatchNorm{n}d", _NORM, _BATCH) for n in (1, 2, 3)),
+        *(Layer(f"InstanceNorm{n}d", _NORM, _INSTANCE) for n in (1, 2, 3)),
+        Layer("SyncBatchNorm", _NORM, _BATCH),
+        Layer("GroupNorm", _NORM, _GROUPS),
+        Layer("LayerNorm", _NORM, {**_LAST, "bias": True}, keywords=_ELEMENTWISE),
+        Layer("RMSNorm", _NORM, {**_LAST, "eps": None}, keywords=_ELEMENTWISE),
+        Layer("Embedding", _TABLE, {"num_embeddings": ..., "embedding_dim": ..., "padding_idx": None}),
         Layer("EmbeddingBag", _TABLE),
-        Layer("PReLU", (State("weight", SLOPE, number="init"),)),
-        Layer("MultiheadAttention", _ATTENTION),
-        *(Layer(f"LSTM{kind}", _recurrent(4)) for kind in ("", "Cell")),
-        *(Layer(f"GRU{kind}", _recurrent(3)) for kind in ("", "Cell")),
-        *(Layer(f"RNN{kind}", _recurrent(1)) for kind in ("", "Cell")),
+        Layer("PReLU", (State("weight", SLOPE, number="init"),), {"num_parameters": 1, "init": 0.25}),
+        Layer("MultiheadAttention", _ATTENTION, {"bias": True}),
+        *(Layer(f"LSTM{kind}", _recurrent(4), {"bias": True}) for kind in ("", "Cell")),
+        *(Layer(f"GRU{kind}", _recurrent(3), {"bias": True}) for kind in ("", "Cell")),
+        *(Layer(f"RNN{kind}", _recurrent(1), {"bias": True}) for kind in ("", "Cell")),
+        *(Layer(f"MaxPool{n}d", (), {**_POOL, "dilation": 1}) for n in (1, 2, 3)),
+        *(Layer(f"AvgPool{n}d", (), {**_POOL, "count_include_pad": True}) for n in (1, 2, 3)),
+        *(Layer(f"Dropout{kind}", (), {"p": 0.5}) for kind in ("", "1d", "2d", "3d")),
+        Layer("LeakyReLU", (), {"negative_slope": 0.01}, keywords={"alpha": "negative_slope"}),
+        Layer("ELU", (), {"alpha": 1.0}),
+        Layer("GELU", (), {"approximate": "none"}),
     ),
     _DRAWINGS,
+    _KEYWORDS,
+    {"momentum": lambda kept: 1 - kept, "ceil_mode": bool, "count_include_pad": bool},
+    padding,
 )
 
 

@@ -18,6 +18,8 @@ from math import ceil, floor, isclose, log10, prod, sqrt
 
 import numpy as np
 
+from ..frameworks.mindspore import UNIFORM_SCALE
+from ..frameworks.record import symmetric
 from ..ir import Initializer
 
 UNKNOWN = Initializer.of("unknown")
@@ -39,7 +41,7 @@ _USUAL = (  # what models re-initialise with; at last MindSpore's Uniform and th
     Initializer.of("xavier_uniform", gain=1.0),
     Initializer.of("xavier_normal", gain=1.0),
     *(Initializer.of("normal", mean=0.0, std=std) for std in (0.01, 0.02, 0.001, 1e-6, 1.0)),
-    Initializer.of("uniform", low=-0.07, high=0.07),
+    symmetric(UNIFORM_SCALE),
     Initializer.of("normal", mean=1.0, std=0.02),
 )
 

@@ -6,35 +6,9 @@ from collections.abc import Mapping
 from math import isclose
 from typing import Any
 
+from ..frameworks import FRAMEWORKS
+
 Arguments = dict[str, Any]
-
-_CLASSES = {
-    "ConvTranspose1d": "Conv1dTranspose",
-    "ConvTranspose2d": "Conv2dTranspose",
-    "ConvTranspose3d": "Conv3dTranspose",
-    "Hardshrink": "HShrink",
-    "Hardsigmoid": "HSigmoid",
-    "Hardswish": "HSwish",
-    "Linear": "Dense",
-    "LocalResponseNorm": "LRN",
-    "SELU": "SeLU",
-    "Softshrink": "SoftShrink",
-}
-"""Class of torch's -> MindSpore's, where they are named otherwise."""
-
-_NAMES: dict[str, dict[str, str]] = {
-    "": {"dim": "axis", "negative_slope": "alpha", "groups": "group"},
-    "LayerNorm": {"eps": "epsilon"},
-    "PReLU": {"num_parameters": "channel", "init": "w"},
-    "ChannelShuffle": {"groups": "groups"},
-    "Linear": {"bias": "has_bias", "in_features": "in_channels", "out_features": "out_channels"},
-    "Embedding": {"num_embeddings": "vocab_size", "embedding_dim": "embedding_size"},
-    **{
-        name: {"bias": "has_bias"}
-        for name in ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "MultiheadAttention")
-    },
-}
-"""Class of torch's -> its arguments that MindSpore names otherwise; "" for any class."""
 
 ELSEWHERE = ("Conv", "MaxPool", "AvgPool", "LPPool", "Dropout", "Linear", "Dense", "Embedding", "Identity")
 """How classes begin whose settings are read from operators, where padding is worked out."""
@@ -54,7 +28,7 @@ SIZES = frozenset(
 )
 """Arguments of these that the shapes of their parameters follow from, whatever else they have."""
 
-_NEVER = frozenset({"self", "name", "dtype", "device", "inplace", "size_average", "reduce", "weight_init"})
+_NEVER = frozenset({"self", "name", "dtype", "device", "inplace", "size_average", "reduce"})
 
 _COUNTED_OTHERWISE = ("BatchNorm", "InstanceNorm", "SyncBatchNorm")
 """How classes begin whose momentum is the share of the old statistics in one framework, of the new in the
@@ -65,8 +39,9 @@ def class_like(class_name: str, framework: str, other: str) -> str:
     """Return the name that a layer's class has in another framework."""
     if framework == other:
         return class_name
-    names = _CLASSES if framework == "torch" else {theirs: mine for mine, theirs in _CLASSES.items()}
-    return names.get(class_name, class_name)
+    layer = FRAMEWORKS[framework].layers.get(class_name)
+    like = class_name if layer is None else layer.like or class_name
+    return FRAMEWORKS[other].likes.get(like, like)
 
 
 def arguments_like(
@@ -87,20 +62,20 @@ def arguments_like(
         >>> arguments_like("LRN", {"depth_radius": 2, "alpha": 1.0}, "mindspore", "torch")
         {'size': 5, 'alpha': 5.0}
     """
-    found = {name: value for name, value in given.items() if name not in _NEVER and value is not None}
+    found = {
+        name: value
+        for name, value in given.items()
+        if name not in _NEVER and not name.endswith("_init") and value is not None
+    }
     if framework == other:
         return found
     if class_name.startswith(_COUNTED_OTHERWISE):
         found.pop("momentum", None)
     if class_name in ("LocalResponseNorm", "LRN"):
         return _of_responses(found, framework)
-    if framework == "torch":
-        names = _NAMES[""] | _NAMES.get(class_name, {})
-        made = {names.get(name, name): value for name, value in found.items()}
-        return made | _further(class_name, found, rank)
-    torch_name = class_like(class_name, framework, other)
-    back = {mine: theirs for theirs, mine in (_NAMES[""] | _NAMES.get(torch_name, {})).items()}
-    return {back.get(name, name): value for name, value in found.items()}
+    mine, theirs, like = FRAMEWORKS[framework], FRAMEWORKS[other], class_like(class_name, framework, other)
+    made = {theirs.keyword(like, mine.setting(class_name, name)): value for name, value in found.items()}
+    return made | _further(class_name, found, rank) if framework == "torch" else made
 
 
 def _of_responses(given: Arguments, framework: str) -> Arguments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from functools import partial
 
+from ...frameworks.mindspore import MINDSPORE
 from ...ir import Graph
 from ..source import emission
 from ..source.dialect import Dialect
@@ -19,21 +20,7 @@ from .emitters.run_time.operators import TABLE as RUN_TIME
 from .naming import initializer_classes, reserved_attributes
 from .templates.build_function import build_function
 
-_INITIALIZERS = (
-    "Constant",
-    "Dirac",
-    "HeNormal",
-    "HeUniform",
-    "Identity",
-    "Normal",
-    "Orthogonal",
-    "Sparse",
-    "TruncatedNormal",
-    "Uniform",
-    "XavierNormal",
-    "XavierUniform",
-)
-
+_INITIALIZERS = sorted(d.function for law, d in MINDSPORE.drawings.items() if law not in ("zeros", "ones"))
 _MODULES = frozenset({"ms", "np", "nn", "ops", "math"})
 
 NAMES = Names(
@@ -108,9 +95,12 @@ DIALECT = Dialect(
     concatenation="ops.cat",
     activated=("Dense", "activation"),
     distribution_arguments=frozenset(
-        f"{name}_init" for name in ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var")
+        state.argument
+        for layer in MINDSPORE.layers.values()
+        for state in layer.states
+        if state.argument.endswith("_init")
     ),
-    bias_argument="has_bias",
+    bias_argument=MINDSPORE.keywords["bias"],
     missing="`--partial` writes the rest, and leaves these to be written by hand; `--to onnx` may have them",
     imports=_imports,
     notes=_notes,

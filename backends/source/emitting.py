@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ...frameworks.record import Framework
 from ...ir import Constant, Graph, Initializer, Operator, Parameter, TensorType, Value
 from ...ir.table import Table
 from ..view import OperatorView
@@ -272,9 +273,34 @@ def optional(name: str, value: object, default: object) -> Argument:
     return Argument(name, as_part(value, name), default)
 
 
-def initializer_argument(parameter: Parameter, name: str, law: Part | None) -> tuple[Argument, ...]:
-    """Return the initializer argument of a layer; none where the law is unknown."""
-    return () if law is None or parameter.initializer is None else (Argument(name, law),)
+@dataclass(frozen=True, slots=True)
+class Always:
+    """A setting of a layer that is written where it has its default, too."""
+
+    value: object
+
+
+def construct(records: Framework, class_name: str, **settings: object) -> Call:
+    """Return the constructor call of a framework's layer, with its settings in their order.
+
+    What has no default is positional. Arguments, one or a tuple of them, are written as they are.
+    """
+    found: list[Argument] = []
+    for setting, value in settings.items():
+        if isinstance(value, Argument):
+            found.append(value)
+        elif isinstance(value, tuple) and all(isinstance(each, Argument) for each in value):
+            found += value
+        else:
+            keyword = records.keyword(class_name, setting)
+            default = records.layers[class_name].defaults[keyword]
+            if isinstance(value, Always):
+                found.append(Argument(keyword, as_part(value.value, keyword)))
+            elif default is ...:
+                found.append(Argument("", as_part(value, keyword)))
+            else:
+                found.append(optional(keyword, value, default))
+    return Call(NnClass(class_name), tuple(found))
 
 
 def same(values: Sequence[int]) -> int | tuple[int, ...]:
@@ -292,6 +318,7 @@ def product_of(factors: Sequence[int]) -> Expression:
 
 
 __all__ = [
+    "Always",
     "Argument",
     "Call",
     "EmitterTable",
@@ -305,7 +332,7 @@ __all__ = [
     "State",
     "View",
     "arguments",
-    "initializer_argument",
+    "construct",
     "optional",
     "product_of",
     "same",

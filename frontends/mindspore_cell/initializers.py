@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...frameworks.mindspore import MINDSPORE
+from ...frameworks.mindspore import MINDSPORE, law_of
 from ...ir import Graph, Initializer, Parameter
 from ..infer_initializers import SAMPLE, UNKNOWN, Held, drawn, infer_laws
 from .construction import laws_of
@@ -60,8 +60,7 @@ def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
     if not type(cell).__module__.startswith("mindspore.nn"):
         return None
     name = type(cell).__name__
-    layer = MINDSPORE.layer(name)
-    state = None if layer is None else layer.state(attribute)
+    state = MINDSPORE.state(name, attribute)
     kept = None if state is None else vars(cell).get(state.kept or state.argument)
     if kept is not None and (found := law_of_object(kept)) is not None:
         return found
@@ -74,16 +73,10 @@ def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
 def law_of_object(value: Any) -> Initializer | None:
     """Return an Initializer object, a number, or the name of one."""
     if isinstance(value, str):
-        drawing = MINDSPORE.drawing(value)
-        return None if drawing is None else drawing.read({})
+        return law_of(value, {})
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, (int, float)):
         return Initializer.of("constant", value=float(value))
-    if not hasattr(value, "__dict__") or not type(value).__module__.startswith("mindspore"):
-        return None
-    drawing, given = MINDSPORE.drawing(type(value).__name__), vars(value)
-    nonlinearity = given.get("nonlinearity", "leaky_relu")
-    if drawing is None or nonlinearity not in ("leaky_relu", "relu"):
-        return None
-    return drawing.read(given if nonlinearity == "leaky_relu" else {**given, "negative_slope": 0.0})
+    known = hasattr(value, "__dict__") and type(value).__module__.startswith("mindspore")
+    return law_of(type(value).__name__, vars(value)) if known else None

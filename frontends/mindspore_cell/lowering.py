@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...frameworks.mindspore import dropped_share
 from ...ir import Builder, Graph, UnsupportedError, Value
 from ...ir.dims import Size
 from ..arguments import is_list
@@ -387,19 +388,6 @@ _REFUSED = {
 def _refused(op: str, place: str) -> UnsupportedError:
     expected, hint = _REFUSED[op]
     return UnsupportedError("E203", f"{expected}, got one", place=place, hint=hint)
-
-
-def dropped_share(cell: Any) -> float:
-    """Return the probability with which a Dropout Cell drops an element."""
-    p = getattr(cell, "p", getattr(cell, "prob", None))
-    keep = getattr(cell, "keep_prob", None)
-    return (
-        float(p)
-        if isinstance(p, (int, float))
-        else 1 - float(keep)
-        if isinstance(keep, (int, float))
-        else 0.0
-    )
 
 
 def seeds_of(program: Program) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ...frameworks.mindspore import dropped_share
 from .settings import CHANNELS, DROPOUT, MOMENTUM, Setting
 
 _FUNCTIONS = {
@@ -118,7 +119,7 @@ def _settings_of(cell: Any) -> list[tuple[str, float]]:
     if not _of_mindspore(cell):
         return []
     if name in _LAYERS:
-        ratio = _ratio(cell)
+        ratio = dropped_share(cell)
         return [(_LAYERS[name], ratio)] if ratio else []
     if _is_recurrent(cell):
         ratio = float(getattr(cell, "dropout", 0.0))
@@ -128,15 +129,6 @@ def _settings_of(cell: Any) -> list[tuple[str, float]]:
     if name.startswith("BatchNorm") and isinstance(getattr(cell, "momentum", None), float):
         return [(MOMENTUM, 1.0 - cell.momentum)]
     return []
-
-
-def _ratio(cell: Any) -> float:
-    """Return the share that a Dropout drops, whichever attribute holds it."""
-    values = vars(cell)
-    for name in ("p", "prob"):
-        if isinstance(values.get(name), float):
-            return values[name]
-    return 1.0 - float(values.get("keep_prob", 1.0))
 
 
 def _of_mindspore(cell: Any) -> bool:

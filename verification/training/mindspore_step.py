@@ -8,19 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ...frameworks.mindspore import DROPPED
 from ...frontends.class_source import is_library_class
 from ...ir import ModelError
 from .step import LEARNING_RATE, Step, Trained, output_weights
-
-_DROPOUTS = {
-    "Dropout": ("p", 0.0),
-    "DropoutExt": ("p", 0.0),
-    "Dropout1d": ("prob", 0.0),
-    "Dropout2d": ("keep_prob", 1.0),
-    "Dropout2dExt": ("p", 0.0),
-    "Dropout3d": ("keep_prob", 1.0),
-}
-"""Class of `mindspore.nn` -> the attribute with its ratio, and the value that drops nothing."""
 
 
 def mindspore_step(
@@ -94,7 +85,7 @@ def start_training(net: Any, cells: Sequence[Any]) -> bool:
     """Set training mode, with Dropouts that keep everything; returns whether there was a Dropout."""
     from mindspore import nn
 
-    kinds = {getattr(nn, name): kept for name, kept in _DROPOUTS.items() if hasattr(nn, name)}
+    kinds = {getattr(nn, name): kept for name, kept in DROPPED.items() if hasattr(nn, name)}
     zeroed = False
     net.set_train(True)
     for cell in cells:

@@ -29,9 +29,8 @@ def spelling(law: Initializer, framework: str, class_name: str, attribute: str, 
     if framework == "mxnet":
         text = mxnet.initializer_source(law)
         return text and f"{role_of(attribute)}_initializer={text}"
-    text, layer = mindspore.initializer_source(law), mindspore.MINDSPORE.layer(class_name)
-    state = None if layer is None or not own else layer.state(attribute)
-    if state is not None and state.argument:
+    text, state = mindspore.initializer_source(law), mindspore.MINDSPORE.state(class_name, attribute)
+    if own and state is not None and state.argument:
         return text and f"{state.argument}={text}"
     return text and f"layer.{attribute}.set_data(initializer({text}, layer.{attribute}.shape))"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...checkpoints.joins import Join
 from ...checkpoints.spelling import plain_name, role_of
+from ...frameworks import FRAMEWORKS
 from ...frontends.constructions import is_fresh
 from ...ir import Graph, Parameter, TensorData
 from ..report import ModuleRow
@@ -318,12 +319,8 @@ def _switch(framework: str, class_name: str, *, alone: bool) -> str:
         class_name: its class.
         alone: whether its bias alone is in question.
     """
-    if class_name.startswith("LayerNorm"):
-        torch_name = "bias" if alone else "elementwise_affine"
-        return torch_name if framework == "torch" else ""
-    if "Norm" in class_name:
-        return "" if alone else "affine"
-    return {"mindspore": "has_bias", "torch": "bias"}.get(framework, "") if alone else ""
+    records = FRAMEWORKS.get(framework)
+    return "" if records is None else records.taken(class_name, "bias" if alone else "affine")
 
 
 def _turned_row(target: Graph, found: Turned) -> AttributeRow:

@@ -8,48 +8,14 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...frameworks import FRAMEWORKS
+from ...frameworks.record import same
 from ...frontends.class_source import is_library_class
 from ...frontends.constructions import construction_of, part_at
 from ...ir import Graph, Operator
 
 Arguments = tuple[tuple[str, str], ...]
 """Keyword of a constructor -> its value as source code."""
-
-_KEYWORDS = {
-    "mindspore": {
-        "strides": "stride",
-        "dilations": "dilation",
-        "group": "group",
-        "kernel_shape": "kernel_size",
-        "epsilon": "eps",
-        "alpha": "alpha",
-    },
-    "torch": {
-        "strides": "stride",
-        "dilations": "dilation",
-        "group": "groups",
-        "kernel_shape": "kernel_size",
-        "epsilon": "eps",
-        "alpha": "alpha",
-    },
-}
-"""Framework -> setting -> the keyword of its layers; "padding" and the like are functions below."""
-
-_LAYERS: dict[str, tuple[str, ...]] = {
-    "strides": ("Conv", "MaxPool", "AvgPool"),
-    "dilations": ("Conv", "MaxPool"),
-    "padding": ("Conv", "MaxPool", "AvgPool"),
-    "kernel_shape": ("MaxPool", "AvgPool"),
-    "ceil_mode": ("MaxPool", "AvgPool"),
-    "count_include_pad": ("AvgPool",),
-    "group": ("Conv",),
-    "epsilon": ("BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm"),
-    "momentum": ("BatchNorm",),
-    "num_groups": ("GroupNorm",),
-    "alpha": ("LeakyReLU", "ELU"),
-    "approximate": ("GELU",),
-}
-"""Setting -> the layers that take it, by how the names of their classes begin."""
 
 
 def arguments_for(
@@ -76,28 +42,13 @@ def arguments_for(
         >>> arguments_for("torch", "ConvTranspose2d", "padding", [], {"padding": [1, 1, 0, 0]})
         (('padding', '1'), ('output_padding', '1'))
     """
-    if framework not in _KEYWORDS or not class_name.startswith(_LAYERS.get(setting, ())):
+    records = FRAMEWORKS.get(framework)
+    if records is None:
         return ()
-    if setting == "padding" and whole is not None and "Transpose" in class_name:
-        return _transposed_padding(framework, class_name, whole["padding"])
-    if setting == "padding":
-        return () if whole is None else _padding(framework, class_name, whole["padding"])
-    if setting in ("ceil_mode", "count_include_pad"):
-        needed = setting == "ceil_mode" and value and framework == "mindspore"
-        return ((("pad_mode", '"pad"'),) if needed else ()) + ((setting, str(bool(value))),)
-    if setting == "approximate":
-        exact = value == "none"
-        return ((setting, str(not exact) if framework == "mindspore" else f'"{value}"'),)
-    if setting == "momentum":
-        assert isinstance(value, float)
-        return ((setting, _number(value if framework == "mindspore" else 1 - value)),)
-    keyword = _KEYWORDS[framework].get(setting, setting)
-    if setting == "epsilon" and framework == "mindspore" and class_name.startswith("LayerNorm"):
-        keyword = "epsilon"
-    if setting == "alpha" and framework == "torch" and class_name.startswith("LeakyReLU"):
-        keyword = "negative_slope"
-    found = whole.get(setting) if whole is not None else None
-    return ((keyword, _number(value) if found is None else _window(found)),)
+    if whole is not None and setting != "padding" and setting in whole:
+        value = same(whole[setting])
+    found = records.arguments(class_name, setting, value, None if whole is None else whole["padding"])
+    return tuple((keyword, _literal(value)) for keyword, value in found.items())
 
 
 def without_output_padding(graph: Graph, path: str) -> Arguments:
@@ -109,7 +60,7 @@ def without_output_padding(graph: Graph, path: str) -> Arguments:
 
 def function_for(framework: str, setting: str, value: object) -> str:
     """The call of a function that has a setting; empty where none is known."""
-    if setting != "approximate" or framework not in _KEYWORDS:
+    if setting != "approximate" or framework not in ("torch", "mindspore"):
         return ""
     return f'{"ops" if framework == "mindspore" else "F"}.gelu(x, approximate="{value}")'
 
@@ -186,39 +137,7 @@ def call_in_body(graph: Graph, path: str, name: str) -> str:
     return f"{Path(code.co_filename).name}:{found[0]}" if code is not None and len(found) == 1 else ""
 
 
-def _padding(framework: str, class_name: str, pads: Sequence[int]) -> Arguments:
-    """Padding of every axis, where a layer of the framework can have it."""
-    rank = len(pads) // 2
-    begin, end = list(pads[:rank]), list(pads[rank:])
-    if begin == end:
-        text = _window(begin)
-        if framework == "mindspore" and class_name.startswith("Conv") and not text.isdigit():
-            text = str(tuple(n for pair in zip(begin, end, strict=True) for n in pair))
-    elif framework == "mindspore" and class_name.startswith("Conv"):
-        text = str(tuple(n for pair in zip(begin, end, strict=True) for n in pair))
-    else:
-        return ()
-    return (("pad_mode", '"pad"'), ("padding", text)) if framework == "mindspore" else (("padding", text),)
-
-
-def _transposed_padding(framework: str, class_name: str, pads: Sequence[int]) -> Arguments:
-    """Padding of a transposed convolution, from which what is added at the end of the output is taken away.
-
-    MindSpore's Conv2dTranspose appends zeros by its own output_padding, but crops each end of an axis alone.
-    """
-    rank = len(pads) // 2
-    more = [begin - end for begin, end in zip(pads[:rank], pads[rank:], strict=True)]
-    if framework == "mindspore" and (not any(more) or class_name.startswith("Conv2d")):
-        return () if min(pads) < 0 else _padding(framework, class_name, pads)
-    if min(more) < 0 or class_name.startswith("Conv1dTranspose"):
-        return ()
-    extra = (("output_padding", _window(more)),) if any(more) else ()
-    return (*_padding(framework, class_name, [*pads[:rank], *pads[:rank]]), *extra)
-
-
-def _window(numbers: Sequence[int]) -> str:
-    return str(numbers[0]) if len(set(numbers)) == 1 else str(tuple(numbers))
-
-
-def _number(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _literal(value: object) -> str:
+    """A value as it is written: a word in quotes, a number to the digits that people write."""
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else text

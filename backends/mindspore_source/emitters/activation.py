@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
+from ....frameworks.mindspore import MINDSPORE
 from ....ir import Parameter
 from ...source.emitting import (
+    Always,
     Argument,
     Call,
     EmitterTable,
@@ -18,10 +21,10 @@ from ...source.emitting import (
     Refused,
     State,
     View,
-    optional,
 )
-from ...source.expressions import ADD, MISSING, MULTIPLY, Access, Helper, call, infix, mark_light, only_call
+from ...source.expressions import ADD, MULTIPLY, Access, Helper, call, infix, mark_light, only_call
 from ..operators import DOMAIN
+from .initializers import construct
 
 TABLE = EmitterTable()
 
@@ -112,9 +115,7 @@ def precise_log_softmax(view: View) -> Expression:
 @TABLE.layer("LeakyRelu")
 def leaky_relu_layer(view: View) -> NnLayer:
     """Emit nn.LeakyReLU, whose alpha defaults to 0.2."""
-    return NnLayer(
-        Call(NnClass("LeakyReLU"), (Argument("alpha", Literal(view.operator.float("alpha"), "alpha")),))
-    )
+    return NnLayer(construct("LeakyReLU", alpha=Always(view.operator.float("alpha"))))
 
 
 @TABLE.call("LeakyRelu")
@@ -178,7 +179,7 @@ def _default_selu(view: View) -> None:
 @TABLE.layer("Celu")
 def celu_layer(view: View) -> NnLayer:
     """Emit nn.CELU."""
-    return NnLayer(Call(NnClass("CELU"), (optional("alpha", view.operator.float("alpha"), 1.0),)))
+    return NnLayer(construct("CELU", alpha=view.operator.float("alpha")))
 
 
 @TABLE.call("Celu")
@@ -190,11 +191,7 @@ def celu(view: View) -> Expression:
 @TABLE.layer("Gelu")
 def gelu_layer(view: View) -> NnLayer:
     """Emit nn.GELU, which is the tanh approximation by default."""
-    return NnLayer(
-        Call(
-            NnClass("GELU"), (Argument("approximate", Literal(_approximate(view) == "tanh", "approximate")),)
-        )
-    )
+    return NnLayer(construct("GELU", approximate=Always(_approximate(view) == "tanh")))
 
 
 @TABLE.call("Gelu")
@@ -278,10 +275,11 @@ def prelu_layer(view: View) -> NnLayer:
     per_channel = count == 1 or (count == channels and max(size) == count)
     if not per_channel or slope.data.dtype != "float32":  # nn.PReLU takes no dtype
         raise Refused
-    start = slope.initializer.number("value", 0.25) if slope.initializer else 0.25
+    usual = cast("float", MINDSPORE.layers["PReLU"].defaults["w"])
+    start = slope.initializer.number("value", usual) if slope.initializer else usual
     state = State(1, "w") if size == (count,) else State(1, "w", "reshape", (count,))
-    first = Argument("w", Literal(start, "w"), MISSING if view.scope.explicit else 0.25)
-    return NnLayer(Call(NnClass("PReLU"), (optional("channel", count, 1), first)), (state,))
+    first = Always(start) if view.scope.explicit else start
+    return NnLayer(construct("PReLU", num_parameters=count, init=first), (state,))
 
 
 @TABLE.call("PRelu", "regraft.mindspore.PRelu")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
+from ....frameworks.mindspore import MINDSPORE
+from ....frameworks.record import is_same
 from ....ir import Graph, Operator, Parameter
 from ....ir.composites.multihead import INPUTS, PARAMETERS
 from ...source.emitting import (
@@ -11,28 +11,15 @@ from ...source.emitting import (
     Call,
     EmitterTable,
     Expression,
-    Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    optional,
 )
 from ...source.expressions import Helper, Part
-from ...source.rendering import Renderer
-from .initializers import dtype_argument, law_of
+from .initializers import construct, dtype_argument, law_of
 
 TABLE = EmitterTable()
-
-_LAWS = {
-    **dict.fromkeys(("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"), "XavierUniform()"),
-    "in_proj_bias": '"zeros"',
-    "out_proj.weight": "HeUniform(math.sqrt(5))",
-    "bias_k": "XavierNormal()",
-    "bias_v": "XavierNormal()",
-}
-"""Laws by which nn.MultiheadAttention draws its parameters, but for out_proj.bias; in torch that is zero."""
 
 
 @TABLE.layer("regraft.MultiheadAttention")
@@ -47,19 +34,18 @@ def multihead_attention(view: View) -> NnLayer:
     weight = view.parameter(slots["out_weight"])
     width = weight.data.shape[0]
     widths = [view.shape(slots[n])[-1] for n in ("key", "value")] if "in_weight" not in slots else [None] * 2
-    constructor = Call(
-        NnClass("MultiheadAttention"),
-        (
-            Argument("", Literal(width, "embed_dim")),
-            Argument("", Literal(operator.int("num_heads"), "num_heads")),
-            optional("dropout", operator.float("dropout"), 0.0),
-            optional("has_bias", "in_bias" in slots, True),
-            optional("add_bias_kv", "bias_k" in slots, False),
-            optional("add_zero_attn", bool(operator.int("add_zero_attn")), False),
-            *(optional(n, w, None) for n, w in zip(("kdim", "vdim"), widths, strict=True)),
-            optional("batch_first", bool(operator.int("batch_first")), False),
-            *dtype_argument(weight),
-        ),
+    constructor = construct(
+        "MultiheadAttention",
+        embed_dim=width,
+        num_heads=operator.int("num_heads"),
+        dropout=operator.float("dropout"),
+        bias="in_bias" in slots,
+        add_bias_kv="bias_k" in slots,
+        add_zero_attn=bool(operator.int("add_zero_attn")),
+        kdim=widths[0],
+        vdim=widths[1],
+        batch_first=bool(operator.int("batch_first")),
+        dtype=dtype_argument(weight),
     )
     laws = [(s.name, found) for s in states if (found := _other_law(view.parameter(s.slot), s.name))]
     weighs = view.used_outputs() > 1
@@ -80,19 +66,10 @@ def multihead_attention(view: View) -> NnLayer:
 
 def _other_law(parameter: Parameter, name: str) -> Part | None:
     """Return a parameter's known initial distribution if it is not the layer's own, else None."""
-    if name == "out_proj.bias" and _is_uniform_over(parameter, parameter.data.shape[0]):
-        return None
-    found = law_of(parameter)
-    return None if found is None or Renderer().text(found) == _LAWS.get(name) else found
-
-
-def _is_uniform_over(parameter: Parameter, fan_in: int) -> bool:
-    """Whether a parameter is drawn as the bias of a Dense that takes `fan_in` features."""
-    law = parameter.initializer
-    if law is None or law.law != "uniform":
-        return False
-    bounds = -law.number("low", -1.0), law.number("high", 1.0)
-    return all(math.isclose(bound, 1 / math.sqrt(fan_in), rel_tol=1e-6) for bound in bounds)
+    inner, _, attribute = name.rpartition(".")
+    shape = parameter.data.shape
+    own = MINDSPORE.default_law("Dense" if inner else "MultiheadAttention", attribute, shape, shape[:1] * 2)
+    return None if is_same(parameter.initializer, own) else law_of(parameter)
 
 
 def _redraw(constructor: Call, laws: list[tuple[str, Part]]) -> Call:

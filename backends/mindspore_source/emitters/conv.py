@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import math
 
+from ....frameworks.mindspore import pairs
 from ...source.emitting import (
+    Always,
     Argument,
     Call,
     EmitterTable,
     Expression,
-    Literal,
-    NnClass,
     NnLayer,
     Part,
     Refused,
     State,
     View,
-    initializer_argument,
-    optional,
     same,
 )
 from ...source.expressions import Quoted, call
-from .initializers import dtype_argument, law_of
+from .initializers import construct, drawn, dtype_argument
 
 TABLE = EmitterTable()
-
-
-def _pads(pads: list[int]) -> int | tuple[int, ...]:
-    """Return ONNX's [begins…, ends…] as one number, or as MindSpore's (top, bottom, left, right)."""
-    half = len(pads) // 2
-    return same([pads[at] for axis in range(half) for at in (axis, axis + half)])
 
 
 def _padding(view: View, rank: int) -> tuple[str, int | tuple[int, ...]]:
@@ -38,7 +30,7 @@ def _padding(view: View, rank: int) -> tuple[str, int | tuple[int, ...]]:
         raise Refused
     named = {"SAME_UPPER": "same", "VALID": "valid"}.get(mode, "pad")
     pads = view.operator.spatial("pads", rank)
-    return named, _pads(pads) if named == "pad" else 0
+    return named, pairs(pads) if named == "pad" else 0
 
 
 def pad_mode(mode: str) -> Argument:
@@ -73,28 +65,27 @@ def _state(view: View, rank: int) -> tuple[State, ...]:
 
 
 def _constructor(
-    view: View, name: str, channels: tuple[int, int], fan_in: tuple[int, int], extra: tuple[Argument, ...]
+    view: View, name: str, channels: tuple[int, int], fan_in: tuple[int, int], **padding: object
 ) -> Call:
     """Return the constructor call of a convolution layer."""
-    _, weight, strides, dilations, group = _sizes(view)
-    parameter = view.parameter(1)
-    shape = parameter.data.shape
+    _, sizes, strides, dilations, group = _sizes(view)
+    weight = view.parameter(1)
+    shape = weight.data.shape
     shape = (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape  # as `_state` says
-    arguments = [
-        Argument("", Literal(channels[0], "in_channels")),
-        Argument("", Literal(channels[1], "out_channels")),
-        Argument("", Literal(same(weight[2:]), "kernel_size")),
-        optional("stride", same(strides), 1),
-        *extra,
-        optional("dilation", same(dilations), 1),
-        optional("group", group, 1),
-        Argument("has_bias", Literal(view.has(2), "has_bias")),
-        *initializer_argument(parameter, "weight_init", law_of(parameter, fan_in, shape)),
-    ]
-    if view.has(2):
-        bias = view.parameter(2)
-        arguments += initializer_argument(bias, "bias_init", law_of(bias, fan_in))
-    return Call(NnClass(name), (*arguments, *dtype_argument(parameter)))
+    return construct(
+        name,
+        in_channels=channels[0],
+        out_channels=channels[1],
+        kernel_shape=same(sizes[2:]),
+        strides=same(strides),
+        **padding,
+        dilations=same(dilations),
+        group=group,
+        bias=Always(view.has(2)),
+        weight_drawn=drawn(name, "weight", weight, fan_in, shape),
+        bias_drawn=drawn(name, "bias", view.parameter(2), fan_in) if view.has(2) else (),
+        dtype=dtype_argument(weight),
+    )
 
 
 @TABLE.layer("Conv")
@@ -104,9 +95,10 @@ def conv(view: View) -> NnLayer:
     mode, padding = _padding(view, rank)
     if rank == 1 and not isinstance(padding, int):
         raise Refused
-    pads = (pad_mode(mode), optional("padding", padding, 0))
-    area = math.prod(weight[2:])
-    constructor = _constructor(view, f"Conv{rank}d", (weight[1] * group, weight[0]), (weight[1], area), pads)
+    channels, fan_in = (weight[1] * group, weight[0]), (weight[1], math.prod(weight[2:]))
+    constructor = _constructor(
+        view, f"Conv{rank}d", channels, fan_in, pad_mode=pad_mode(mode), padding=padding
+    )
     return NnLayer(constructor, _state(view, rank))
 
 
@@ -156,18 +148,17 @@ def conv_transpose(view: View) -> NnLayer:
     more = view.operator.spatial("output_padding", rank)
     reach = [d * (k - 1) + 1 for d, k in zip(dilations, weight[2:], strict=True)]
     is_short = any(r < s for r, s in zip(reach, strides, strict=True))
-    extra = (Argument("pad_mode", Quoted("pad")) if is_short else pad_mode("pad"),)
+    extra: dict[str, object] = {"pad_mode": Always("pad") if is_short else pad_mode("pad")}
     if rank == 2:
         ends = [p - o for p, o in zip(pads[rank:], more, strict=True)]
         if min(ends) < 0:
             raise Refused
-        extra += (optional("padding", _pads([*pads[:rank], *ends]), 0),)
+        extra["padding"] = pairs([*pads[:rank], *ends])
     else:
         if any(more) and (rank == 1 or not any(pads)):
             raise Refused
-        extra += (optional("padding", _pads(pads), 0), optional("output_padding", same(more), 0))
-    area = math.prod(weight[2:])
-    constructor = _constructor(
-        view, f"Conv{rank}dTranspose", (weight[0], weight[1] * group), (weight[1], area), extra
-    )
+        extra["padding"] = pairs(pads)
+        extra |= {"output_padding": same(more)} if rank == 3 else {}
+    channels, fan_in = (weight[0], weight[1] * group), (weight[1], math.prod(weight[2:]))
+    constructor = _constructor(view, f"Conv{rank}dTranspose", channels, fan_in, **extra)
     return NnLayer(constructor, _state(view, rank))

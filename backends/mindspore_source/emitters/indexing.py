@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....ir import Parameter
 from ...source.emitters.subscripts import gather_by_subscript, slice_by_subscript
 from ...source.emitting import (
-    Argument,
+    Always,
     Call,
     EmitterTable,
     Expression,
     Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    initializer_argument,
 )
 from ...source.expressions import (
     ADD,
@@ -29,7 +28,7 @@ from ...source.expressions import (
     infix,
     method,
 )
-from .initializers import law_of
+from .initializers import construct, drawn
 
 TABLE = EmitterTable()
 
@@ -46,24 +45,29 @@ def embedding(view: View) -> NnLayer:
         or weight.data.dtype != "float32"  # nn.Embedding draws its table in float32, whatever its dtype
     ):
         raise Refused
+    return NnLayer(_table(weight, _padding_row(view)), (State(0, "embedding_table"),), inputs=(1,))
+
+
+def _table(weight: Parameter, padding: object) -> Call:
+    """Return the constructor call of an nn.Embedding."""
     rows, size = weight.data.shape
-    arguments = (
-        Argument("", Literal(rows, "vocab_size")),
-        Argument("", Literal(size, "embedding_size")),
-        *initializer_argument(weight, "embedding_table", law_of(weight)),
-        *_padding_row(view),
+    return construct(
+        "Embedding",
+        vocab_size=rows,
+        embedding_size=size,
+        drawn=drawn("Embedding", "embedding_table", weight),
+        padding_idx=padding,
     )
-    return NnLayer(Call(NnClass("Embedding"), arguments), (State(0, "embedding_table"),), inputs=(1,))
 
 
-def _padding_row(view: View) -> tuple[Argument, ...]:
+def _padding_row(view: View) -> Always | tuple[()]:
     """Return the row that MindSpore's own layer began as zeros, where the source is one."""
     tree, call_ = view.graph.modules, view.operator.call
     if call_ is None or view.graph.origin.framework != "mindspore":
         return ()
     module = tree.module(tree.call(call_).module)
     row = module.arguments.get("padding_idx") if module.class_name == "Embedding" else None
-    return (Argument("padding_idx", Literal(row, "padding_idx")),) if isinstance(row, int) else ()
+    return Always(row) if isinstance(row, int) else ()
 
 
 @TABLE.layer("regraft.PaddedEmbedding")
@@ -72,13 +76,7 @@ def padded_embedding(view: View) -> NnLayer:
     weight = view.parameter(0)
     if len(weight.data.shape) != 2 or view.constant(1) is not None or weight.data.dtype != "float32":
         raise Refused
-    rows, size = weight.data.shape
-    arguments = (
-        Argument("", Literal(rows, "vocab_size")),
-        Argument("", Literal(size, "embedding_size")),
-        *initializer_argument(weight, "embedding_table", law_of(weight)),
-        Argument("padding_idx", Literal(view.operator.int("padding_idx"), "padding_idx")),
-    )
+    arguments = _table(weight, Always(view.operator.int("padding_idx"))).arguments
     return NnLayer(Call(Helper("PaddedEmbedding"), arguments), (State(0, "embedding_table"),), inputs=(1,))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
-from ....frameworks.drawing import is_root
+from ....frameworks.drawing import root
 from ....frameworks.mindspore import MINDSPORE
 from ....ir import Initializer, Parameter
+from ...source import emitting
 from ...source.emitting import Argument, product_of
 from ...source.expressions import MULTIPLY, Call, Expression, FanIn, Literal, Part, Quoted, infix
 
@@ -50,16 +52,16 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
     high, std = number("high", 1.0), number("std", 1.0)
     symmetric = name == "uniform" and number("low", -1.0) == -high
     if symmetric and fan_in and math.isclose(high * math.sqrt(math.prod(fan_in)), 1, rel_tol=1e-6):
-        root = Call("math.sqrt", (Argument("", FanIn(product_of(fan_in))),))
-        return _call("Uniform", infix("1", "/", root, MULTIPLY))
+        width = Call("math.sqrt", (Argument("", FanIn(product_of(fan_in))),))
+        return _call("Uniform", infix("1", "/", width, MULTIPLY))
     centred = name == "normal" and not number("mean")
     if centred and math.isclose(std * math.sqrt(fan_out / 2), 1, rel_tol=1e-6):
         return law(Initializer.of("he_normal", a=0.0, mode="fan_out"))
-    drawn = MINDSPORE.drawn(initializer)
-    if drawn is None:
+    found = MINDSPORE.drawn(initializer)
+    if found is None:
         return None
-    arguments = tuple(Argument(keyword, _number(name, value)) for keyword, name, value in drawn[1])
-    return Expression((Call(drawn[0], arguments),))
+    arguments = tuple(Argument(keyword, _number(name, value)) for keyword, name, value in found[1])
+    return Expression((Call(found[0], arguments),))
 
 
 _HINTS = {"value": "fill", "high": "bound", "a": "slope"}
@@ -70,7 +72,7 @@ def _number(name: str, value: float | str) -> Part:
     """Return an argument of an initializer as source."""
     if isinstance(value, str):
         return Quoted(value)
-    return "math.sqrt(5)" if is_root(name, value) else Literal(value, _HINTS.get(name, name))
+    return root(name, value) or Literal(value, _HINTS.get(name, name))
 
 
 def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Part | None:
@@ -100,6 +102,22 @@ def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Par
 
 def _numpy(function: str, *values: Part) -> Expression:
     return _call(f"np.{function}", *values)
+
+
+construct = partial(emitting.construct, MINDSPORE)
+"""Emits the constructor call of a layer of MindSpore."""
+
+
+def drawn(
+    class_name: str,
+    name: str,
+    parameter: Parameter,
+    fan_in: Sequence[int] = (),
+    shape: Sequence[int] = (),
+) -> tuple[Argument, ...]:
+    """Return a layer's argument for a parameter's initial distribution; none where that is not known."""
+    state, found = MINDSPORE.state(class_name, name), law_of(parameter, fan_in, shape)
+    return () if state is None or found is None else (Argument(state.argument, found),)
 
 
 def dtype_argument(parameter: Parameter) -> tuple[Argument, ...]:

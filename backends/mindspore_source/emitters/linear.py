@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from ...source.emitting import (
+    Always,
     Argument,
     Call,
     EmitterTable,
     Expression,
     Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    initializer_argument,
 )
 from ...source.expressions import ADD, MULTIPLY, Attribute, Helper, Part, call, infix
 from ..operators import is_batch_of_products
-from .initializers import dtype_argument, law_of
+from .initializers import construct, drawn, dtype_argument
 from .reduce import sum_of_none
 
 TABLE = EmitterTable()
@@ -28,20 +27,22 @@ def _dense(view: View) -> NnLayer:
     if len(weight.data.shape) != 2:
         raise Refused
     outputs, inputs = weight.data.shape
-    states = [State(1, "weight")]
-    arguments = [
-        Argument("", Literal(inputs, "in_channels")),
-        Argument("", Literal(outputs, "out_channels")),
-        *initializer_argument(weight, "weight_init", law_of(weight, (inputs,))),
-    ]
+    states, bias = [State(1, "weight")], None
     if view.has(2):
         bias = view.parameter(2)
         if bias.data.shape != (outputs,):
             raise Refused
         states.append(State(2, "bias"))
-        arguments += initializer_argument(bias, "bias_init", law_of(bias, (inputs,)))
-    arguments.append(Argument("has_bias", Literal(view.has(2), "has_bias")))
-    return NnLayer(Call(NnClass("Dense"), (*arguments, *dtype_argument(weight))), tuple(states))
+    constructor = construct(
+        "Dense",
+        in_channels=inputs,
+        out_channels=outputs,
+        weight_drawn=drawn("Dense", "weight", weight, (inputs,)),
+        bias_drawn=() if bias is None else drawn("Dense", "bias", bias, (inputs,)),
+        bias=Always(bias is not None),
+        dtype=dtype_argument(weight),
+    )
+    return NnLayer(constructor, tuple(states))
 
 
 @TABLE.layer("regraft.Linear")

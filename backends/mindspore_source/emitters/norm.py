@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....frameworks.mindspore import MINDSPORE
 from ....ir import Parameter
 from ...source.emitting import (
+    Always,
     Argument,
     Call,
     EmitterTable,
     Expression,
     Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    initializer_argument,
-    optional,
 )
 from ...source.expressions import (
     ADD,
@@ -28,35 +27,44 @@ from ...source.expressions import (
     Brackets,
     Element,
     Part,
-    Quoted,
     call,
     infix,
     method,
 )
-from .initializers import dtype_argument, law_of, ms_dtype
+from .initializers import construct, drawn, dtype_argument, ms_dtype
 
 TABLE = EmitterTable()
 _NO_KERNEL = 5  # channels that ops.lrn cannot normalise over on CPU, once there are 16 of them
 
 
-def _affine(view: View, scale: int, bias: int) -> tuple[list[State], list[tuple[str, float]], list[Argument]]:
+def _drawn(view: View, class_name: str, attribute: str, parameter: Parameter) -> tuple[Argument, ...]:
+    """Return a layer's argument for an initial distribution, if that is not the layer's own."""
+    usual = MINDSPORE.default_law(class_name, attribute, parameter.data.shape)
+    own = parameter.initializer == usual and not view.scope.explicit
+    return () if own else drawn(class_name, attribute, parameter)
+
+
+def _affine(view: View, class_name: str) -> tuple[list[State], list[tuple[str, float]], list[Argument]]:
     """Return state, extra vectors (name, value) and initializer arguments of gamma and beta."""
     states: list[State] = []
     extra: list[tuple[str, float]] = []
     arguments: list[Argument] = []
-    for slot, name, fill in ((scale, "gamma", 1.0), (bias, "beta", 0.0)):
+    for slot, name, fill in ((1, "gamma", 1.0), (2, "beta", 0.0)):
         node = view.graph.node(view.value(slot).node) if view.has(slot) else None
         if isinstance(node, Parameter):
             states.append(State(slot, name))
-            found = law_of(node)
-            if view.scope.explicit or found != Quoted("ones" if fill else "zeros"):
-                arguments += initializer_argument(node, f"{name}_init", found)
+            arguments += _drawn(view, class_name, name, node)
         else:
             constant = view.constant(slot)
             if view.has(slot) and (constant is None or not np.all(constant == fill)):
                 raise Refused
             extra.append((name, fill))
     return states, extra, arguments
+
+
+def _frozen(extra: list[tuple[str, float]]) -> tuple[Argument, ...]:
+    """Return the argument of a layer of which neither scale nor shift is trained."""
+    return (Argument("affine", "False"),) if len(extra) == 2 else ()
 
 
 @TABLE.layer("BatchNormalization")
@@ -68,28 +76,22 @@ def batch_norm(view: View) -> NnLayer:
     if view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
     (size,) = view.static_shape(3)
-    states, extra, initials = _affine(view, 1, 2)
+    name = f"BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d"
+    states, extra, initials = _affine(view, name)
     mean, variance = view.parameter(3), view.parameter(4)
-    for parameter, name, usual in (
-        (mean, "moving_mean", Quoted("zeros")),
-        (variance, "moving_var", Quoted("ones")),
-    ):
-        found = law_of(parameter)
-        if view.scope.explicit or found not in (None, usual):
-            initials += initializer_argument(parameter, f"{name}_init", found)
     states += [State(3, "moving_mean"), State(4, "moving_variance")]
     inner = "bn2d." if rank == 5 else ""
     states = [State(s.slot, inner + s.name) for s in states]
-    constructor = Call(
-        NnClass(f"BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d"),
-        (
-            Argument("", Literal(size, "num_features")),
-            Argument("eps", Literal(view.operator.float("epsilon"), "eps")),
-            Argument("momentum", Literal(view.operator.float("momentum"), "momentum")),
-            *([Argument("affine", "False")] if len(extra) == 2 else []),
-            *initials,
-            *dtype_argument(variance),
-        ),
+    constructor = construct(
+        name,
+        num_features=size,
+        epsilon=Always(view.operator.float("epsilon")),
+        momentum=Always(view.operator.float("momentum")),
+        affine=_frozen(extra),
+        drawn=tuple(initials),
+        mean_drawn=_drawn(view, name, "moving_mean", mean),
+        variance_drawn=_drawn(view, name, "moving_variance", variance),
+        dtype=dtype_argument(variance),
     )
     dtype = variance.data.dtype
     added = tuple((inner + name, fill, size, dtype) for name, fill in extra)
@@ -135,20 +137,16 @@ def layer_norm(view: View) -> NnLayer:
     dims: list[Part] = []
     for at, size in enumerate(shape):
         dims += [", "] * bool(at) + [Literal(size, "normalized_size")]
-    arguments = [
-        Argument("", Expression(("[", *dims, "]"))),
-        optional("begin_norm_axis", begin, -1),
-        optional("begin_params_axis", begin, -1),
-        Argument("epsilon", Literal(view.operator.float("epsilon"), "epsilon")),
-    ]
-    for parameter, name, usual in (
-        (scale, "gamma_init", Quoted("ones")),
-        (bias, "beta_init", Quoted("zeros")),
-    ):
-        found = law_of(parameter)
-        if view.scope.explicit or found != usual:
-            arguments += initializer_argument(parameter, name, found)
-    constructor = Call(NnClass("LayerNorm"), (*arguments, *dtype_argument(scale)))
+    constructor = construct(
+        "LayerNorm",
+        normalized_shape=Expression(("[", *dims, "]")),
+        begin_norm_axis=begin,
+        begin_params_axis=begin,
+        epsilon=Always(view.operator.float("epsilon")),
+        scale_drawn=_drawn(view, "LayerNorm", "gamma", scale),
+        shift_drawn=_drawn(view, "LayerNorm", "beta", bias),
+        dtype=dtype_argument(scale),
+    )
     return NnLayer(constructor, (State(1, "gamma"), State(2, "beta")))
 
 
@@ -174,21 +172,19 @@ def functional_layer_norm(view: View) -> Expression:
 
 
 def _group_norm(view: View, groups: int) -> NnLayer:
-    states, extra, initials = _affine(view, 1, 2)
+    states, extra, initials = _affine(view, "GroupNorm")
     channels = view.shape()[1]
     if not isinstance(channels, int):
         raise Refused
     held = [view.parameter(state.slot) for state in states]
-    constructor = Call(
-        NnClass("GroupNorm"),
-        (
-            Argument("", Literal(groups, "num_groups")),
-            Argument("", Literal(channels, "num_channels")),
-            Argument("eps", Literal(view.operator.float("epsilon"), "eps")),
-            *([Argument("affine", "False")] if len(extra) == 2 else []),
-            *initials,
-            *(dtype_argument(held[0]) if held else ()),
-        ),
+    constructor = construct(
+        "GroupNorm",
+        num_groups=groups,
+        num_channels=channels,
+        epsilon=Always(view.operator.float("epsilon")),
+        affine=_frozen(extra),
+        drawn=tuple(initials),
+        dtype=dtype_argument(held[0]) if held else (),
     )
     dtype = held[0].data.dtype if held else "float32"
     return NnLayer(constructor, tuple(states), extra=tuple((n, fill, channels, dtype) for n, fill in extra))

@@ -16,11 +16,11 @@ from ...source.emitting import (
     NnLayer,
     Refused,
     View,
-    optional,
     same,
 )
 from ...source.expressions import Part, call, method
 from .conv import pad_mode
+from .initializers import construct
 
 TABLE = EmitterTable()
 
@@ -68,18 +68,19 @@ class _Window:
         """Whether pads are wider than MindSpore's kernels take: `most` of them fit into the window."""
         return any(most * pad > size for pad, size in zip(self.begins, self.kernel, strict=True))
 
-    def arguments(self, *more: Argument) -> tuple[Argument, ...]:
-        """Return an nn layer's arguments; ceil_mode and dilation need pad_mode="pad" in MindSpore."""
+    def layer(self, kind: str, **more: object) -> NnLayer:
+        """Return an nn layer; ceil_mode and dilation need pad_mode="pad" in MindSpore."""
         plain = not self.ceil and set(self.dilations) == {1}
         mode = {"SAME_UPPER": "same", "VALID": "valid"}.get(self.mode, "pad")
-        padding = Literal(same(self.begins), "padding")
-        return (
-            Argument("", Literal(same(self.kernel), "kernel_size")),
-            optional("stride", same(self.strides), 1),
-            pad_mode(mode),
-            *([Argument("padding", padding, 0)] if plain or any(self.begins) else []),
-            *more,
+        constructor = construct(
+            f"{kind}{self.rank}d",
+            kernel_shape=Argument("", Literal(same(self.kernel), "kernel_size")),
+            strides=same(self.strides),
+            pad_mode=pad_mode(mode),
+            padding=same(self.begins) if plain or any(self.begins) else (),
+            **more,
         )
+        return NnLayer(constructor)
 
 
 def _pad(view: View, window: _Window, fill: float) -> Part:
@@ -93,8 +94,7 @@ def max_pool(view: View) -> NnLayer:
     window = _Window(view)
     if not window.is_symmetric or window.is_padded_wide(2) or view.used_outputs() > 1:
         raise Refused
-    more = (optional("dilation", same(window.dilations), 1), optional("ceil_mode", window.ceil, False))
-    return NnLayer(Call(NnClass(f"MaxPool{window.rank}d"), window.arguments(*more)))
+    return window.layer("MaxPool", dilations=same(window.dilations), ceil_mode=window.ceil)
 
 
 @TABLE.call("MaxPool")
@@ -168,9 +168,8 @@ def average_pool(view: View) -> NnLayer:
     if window.mode == "SAME_UPPER" and view.operator.int("count_include_pad"):
         raise Refused
     if window.mode == "SAME_UPPER":  # never counts the padding
-        return NnLayer(Call(NnClass(f"AvgPool{window.rank}d"), window.arguments()))
-    more = (optional("ceil_mode", window.ceil, False), optional("count_include_pad", counts, True))
-    return NnLayer(Call(NnClass(f"AvgPool{window.rank}d"), window.arguments(*more)))
+        return window.layer("AvgPool")
+    return window.layer("AvgPool", ceil_mode=window.ceil, count_include_pad=counts)
 
 
 @TABLE.call("AveragePool")

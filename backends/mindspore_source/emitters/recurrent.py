@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from itertools import product
 
-from ....ir import Initializer, Parameter
+from ....frameworks.mindspore import MINDSPORE
+from ....frameworks.record import is_same
+from ....ir import Parameter
 from ....ir.composites.recurrent import Stack
 from ...source.emitting import (
     Argument,
@@ -13,16 +14,14 @@ from ...source.emitting import (
     EmitterTable,
     Expression,
     Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    optional,
 )
 from ...source.expressions import Attribute, Element, Helper, Part, Tuple, call
 from ...source.helpers import HelperText
-from .initializers import dtype_argument, law
+from .initializers import construct, dtype_argument, law
 
 TABLE = EmitterTable()
 
@@ -44,26 +43,23 @@ def stack_layer(view: View) -> NnLayer:
     ]
     states = tuple(State(slot, name) for slot, name in zip(slots, names, strict=True))
     first = view.parameter(slots[0])
-    arguments = [
-        Argument("", Literal(first.data.shape[1], "input_size")),
-        Argument("", Literal(stack.hidden, "hidden_size")),
-        optional("num_layers", stack.layers, 1),
-        *(
-            [optional("nonlinearity", "relu" if stack.relu else "tanh", "tanh")]
-            if stack.kind == "RNN"
-            else []
-        ),
-        optional("has_bias", stack.bias, True),
-        optional("batch_first", stack.batch_first, False),
-        optional("dropout", stack.dropout, 0.0),
-        optional("bidirectional", stack.directions == 2, False),
-        *dtype_argument(first),
-    ]
+    constructor = construct(
+        stack.kind,
+        input_size=first.data.shape[1],
+        hidden_size=stack.hidden,
+        num_layers=stack.layers,
+        nonlinearity=("relu" if stack.relu else "tanh") if stack.kind == "RNN" else (),
+        bias=stack.bias,
+        batch_first=stack.batch_first,
+        dropout=stack.dropout,
+        bidirectional=stack.directions == 2,
+        dtype=dtype_argument(first),
+    )
     held = {state.name: view.parameter(state.slot) for state in states}
     given = tuple(slot for slot in range(2, stack.first_parameter) if view.has(slot))
     lengths = {"seq_length": 1} if view.has(1) else {}
     return NnLayer(
-        _draw(view, Call(NnClass(stack.kind), tuple(arguments)), held, stack.hidden),
+        _draw(view, constructor, held, stack.hidden),
         states,
         inputs=(0, given if stack.kind == "LSTM" else given[0]) if given else (0,),
         named=lengths,
@@ -168,14 +164,14 @@ def cell_layer(view: View) -> NnLayer:
     states = tuple(State(first + at, name) for at, name in enumerate(names))
     held = {state.name: view.parameter(state.slot) for state in states}
     hidden, inputs = held["weight_hh"].data.shape[1], held["weight_ih"].data.shape[1]
-    arguments = [
-        Argument("", Literal(inputs, "input_size")),
-        Argument("", Literal(hidden, "hidden_size")),
-        optional("has_bias", len(names) == 4, True),
-    ]
-    if kind == "RNNCell":
-        arguments.append(optional("nonlinearity", view.operator.str("nonlinearity"), "tanh"))
-    constructor = Call(NnClass(kind), (*arguments, *dtype_argument(held["weight_ih"])))
+    constructor = construct(
+        kind,
+        input_size=inputs,
+        hidden_size=hidden,
+        bias=len(names) == 4,
+        nonlinearity=view.operator.str("nonlinearity") if kind == "RNNCell" else (),
+        dtype=dtype_argument(held["weight_ih"]),
+    )
     return NnLayer(
         _draw(view, constructor, held, hidden),
         states,
@@ -191,7 +187,7 @@ def _draw(view: View, constructor: Call, held: dict[str, Parameter], hidden: int
     MindSpore's recurrent layers take no initializers; their own law is torch's, uniform over
     ±1/sqrt(hidden_size), in every version.
     """
-    bound = 1 / math.sqrt(hidden)
+    kind = view.operator.op_type
     laws = {name: p.initializer for name, p in held.items()}
     others: list[Argument] = []
     for start in ("weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", *held):
@@ -199,17 +195,11 @@ def _draw(view: View, constructor: Call, held: dict[str, Parameter], hidden: int
         if not group or len({laws[n] for n in group}) > 1:
             continue
         initializer, *_ = [laws.pop(n) for n in group]
-        usual = _is_uniform(initializer, bound) and not view.scope.explicit
+        usual = MINDSPORE.default_law(kind, group[0], held[group[0]].data.shape)
+        usual = is_same(initializer, usual) and not view.scope.explicit
         found = None if usual else law(initializer, (hidden,))
         others += [] if found is None else [Argument(start, found)]
     return Call(Helper("redrawn"), (Argument("", constructor), *others)) if others else constructor
-
-
-def _is_uniform(initializer: Initializer | None, bound: float) -> bool:
-    if initializer is None or initializer.law != "uniform":
-        return False
-    ends = [initializer.number(name) for name in ("low", "high")]
-    return math.isclose(ends[0], -bound, rel_tol=1e-6) and math.isclose(ends[1], bound, rel_tol=1e-6)
 
 
 REDRAWN = '''def redrawn(layer, **laws):

@@ -69,7 +69,7 @@ def _layer_of(module: Module) -> Layer | None:
 
 def _stated(module: Module, layer: Layer, name: str, tensor: Tensor) -> Initializer | None:
     """Return the law of a tensor of a layer: a number that the constructor was given, else the default."""
-    state = layer.state(name)
+    state = TORCH.state(layer.name, name)
     value = getattr(module, state.number, None) if state is not None and state.number else None
     if isinstance(value, (int, float)):
         return Initializer.of("constant", value=float(value))
