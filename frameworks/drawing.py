@@ -87,6 +87,11 @@ class Drawing:
         return found if self.more is None else (*found, *self.more(law))
 
 
+def relu_gain(law: Initializer) -> Written:
+    """Return what He's initializers are given too: with a slope of 0, leaky_relu's gain is relu's."""
+    return () if law.number("a") else (("nonlinearity", "nonlinearity", "relu"),)
+
+
 def spelled(function: str, written: Written, number: Callable[[float], str], tensor: str = "") -> str:
     """Return the call of an initializer as source code.
 

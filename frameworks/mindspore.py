@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir import Initializer
-from .drawing import Drawing, Term, Written, spelled
+from .drawing import Drawing, Term, relu_gain
 from .record import (
     HE,
     ONES,
@@ -133,12 +133,6 @@ _NORMAL = _SPREAD, Term("mean", "mean", 0.0)
 _HE = Term("a", "negative_slope", 0.0), Term("mode", "mode", "fan_in", named=True)
 _GAIN = (Term("gain", "gain", 1.0),)
 
-
-def _relu(law: Initializer) -> Written:
-    """Return what HeUniform and HeNormal are given too: with a slope of 0, leaky_relu's gain is relu's."""
-    return () if law.number("a") else (("nonlinearity", "nonlinearity", "relu"),)
-
-
 _DRAWINGS = (  # classes of mindspore.common.initializer
     Drawing("zeros", "Zero"),
     Drawing("ones", "One"),
@@ -147,8 +141,8 @@ _DRAWINGS = (  # classes of mindspore.common.initializer
     Drawing("uniform", "Uniform", (Term("high", "scale", UNIFORM_SCALE, always=True),)),
     Drawing("normal", "Normal", _NORMAL),
     Drawing("trunc_normal", "TruncatedNormal", (*_NORMAL, Term("low", "a", -2.0), Term("high", "b", 2.0))),
-    Drawing("he_uniform", "HeUniform", _HE, _relu),
-    Drawing("he_normal", "HeNormal", _HE, _relu),
+    Drawing("he_uniform", "HeUniform", _HE, relu_gain),
+    Drawing("he_normal", "HeNormal", _HE, relu_gain),
     Drawing("xavier_uniform", "XavierUniform", _GAIN),
     Drawing("xavier_normal", "XavierNormal", _GAIN),
     Drawing("orthogonal", "Orthogonal", _GAIN),
@@ -192,6 +186,7 @@ MINDSPORE = Framework(
     _KEYWORDS,
     {"approximate": lambda kind: kind != "none", "ceil_mode": _rounded_up, "count_include_pad": bool},
     padding,
+    number=repr,
 )
 MINDSPORE_2_0 = Framework(_layers(_weighted(normal(0.01), ZEROS)), _DRAWINGS)
 """Of 2.0 and earlier."""
@@ -203,14 +198,6 @@ def law_of(name: str, given: Mapping[str, object]) -> Initializer | None:
     if drawing is None or nonlinearity not in ("leaky_relu", "relu"):
         return None
     return drawing.read(given if nonlinearity == "leaky_relu" else {**given, "negative_slope": 0.0})
-
-
-def initializer_source(law: Initializer) -> str:
-    """Return a law as an initializer argument; empty where MindSpore has no such initializer."""
-    found = MINDSPORE.drawn(law)
-    if law.law in ("zeros", "ones"):
-        return f'"{law.law}"'
-    return "" if found is None else spelled(*found, repr)
 
 
 DROPPED = {

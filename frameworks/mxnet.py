@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod, sqrt
 
 from ..ir import Initializer
-from .drawing import Drawing, Term, spelled
+from .drawing import Drawing, Term, Written
 from .record import ONES, ZEROS, Framework, Layer, Shape, State, normal, symmetric
 
 _NORM = (
@@ -23,7 +23,22 @@ def _layers(bound: float) -> tuple[Layer, ...]:
     return Layer("BatchNorm", _NORM), Layer("*", (*others, *ends, *running))
 
 
-_DRAWINGS = (  # classes of mx.init; Xavier and MSRAPrelu stand for several laws each
+def _xavier(law: Initializer) -> Written:
+    """Return the kind, the factor and the magnitude of Xavier for a law of He's or Glorot's."""
+    kind, times = ("uniform", 3) if law.law.endswith("uniform") else ("gaussian", 1)
+    factor, squared = "avg", law.number("gain", 1.0) ** 2
+    if law.law.startswith("he_"):
+        factor, squared = str(law.argument("mode", "fan_in"))[4:], 2 / (1 + law.number("a") ** 2)
+    magnitude = float(f"{times * squared:.4g}")
+    return ("", "rnd_type", kind), ("", "factor_type", factor), ("", "magnitude", magnitude)
+
+
+_DRAWINGS = (  # classes of mx.init
+    *(
+        Drawing(f"{name}_{kind}", "Xavier", more=_xavier)
+        for name in ("he", "xavier")
+        for kind in ("uniform", "normal")
+    ),
     Drawing("zeros", "Zero"),
     Drawing("ones", "One"),
     Drawing("constant", "Constant", (Term("value", "value", 0.0, always=True),)),
@@ -34,24 +49,9 @@ _DRAWINGS = (  # classes of mx.init; Xavier and MSRAPrelu stand for several laws
     Drawing("lstm_bias", "LSTMBias", (Term("forget_bias", "forget_bias", 1.0),)),
 )
 
-GLUON = Framework(_layers(0.07), _DRAWINGS)
+GLUON = Framework(_layers(0.07), _DRAWINGS, prefix="mx.init.")
 MODULE = Framework(_layers(0.01), _DRAWINGS)
 """What `Module.init_params` draws from by default."""
-
-
-def initializer_source(law: Initializer) -> str:
-    """Return a law as an initializer argument; empty where MXNet has no such initializer."""
-    if law.law.startswith(("he_", "xavier_")):
-        kind, times = ("uniform", 3) if law.law.endswith("uniform") else ("gaussian", 1)
-        if law.law.startswith("he_"):
-            factor, squared = str(law.argument("mode", "fan_in"))[4:], 2 / (1 + law.number("a") ** 2)
-        else:
-            factor, squared = "avg", law.number("gain", 1.0) ** 2
-        return f'mx.init.Xavier("{kind}", "{factor}", {times * squared:.4g})'
-    found = GLUON.drawn(law)
-    if law.law in ("zeros", "ones"):
-        return f'"{law.law}"'
-    return "" if found is None else spelled(f"mx.init.{found[0]}", found[1], "{:g}".format)
 
 
 def law_of_xavier(kind: str, factor: str, magnitude: float, shape: Shape) -> Initializer | None:

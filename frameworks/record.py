@@ -10,7 +10,7 @@ from typing import Any
 
 from ..ir import Initializer
 from ..ir.initializers import LAWS
-from .drawing import Drawing, Written
+from .drawing import Drawing, Written, spelled
 
 Shape = tuple[int, ...]
 Arguments = dict[str, object]
@@ -115,6 +115,8 @@ class Framework:
         meanings: setting -> what layers are given for a value of ONNX's attribute, where that is another,
             or the arguments that they are given.
         padding: gives a layer's arguments for padding, all begins before all ends; None where it has none.
+        prefix: stands before the name of an initializer.
+        number: writes a number.
     """
 
     def __init__(
@@ -124,10 +126,13 @@ class Framework:
         keywords: Mapping[str, str] | None = None,
         meanings: Mapping[str, Callable[[Any], float | Arguments]] | None = None,
         padding: Callable[[str, Sequence[int]], Arguments | None] = lambda _, __: None,
+        prefix: str = "",
+        number: Callable[[float], str] = "{:g}".format,
     ) -> None:
         self.layers = {layer.name: layer for layer in layers}
         self.likes = {layer.like or layer.name: layer.name for layer in self.layers.values()}
         self.keywords, self.meanings, self.padding = keywords or {}, meanings or {}, padding
+        self.prefix, self.number = prefix, number
         self.drawings = {drawing.law: drawing for drawing in drawings}
         self._named = {name.lower(): d for d in self.drawings.values() for name in (d.law, d.function)}
 
@@ -139,7 +144,19 @@ class Framework:
         """Return the initializer of a law and its arguments; None where there is none."""
         drawing = self.drawings.get(law.law)
         written = None if drawing is None else drawing.write(law)
-        return None if drawing is None or written is None else (drawing.function, written)
+        return None if drawing is None or written is None else (self.prefix + drawing.function, written)
+
+    def text(self, law: Initializer, tensor: str = "") -> str:
+        """Return the initializer of a law as source code; empty where there is none.
+
+        Args:
+            law: the law.
+            tensor: what the initializer is given first; empty for one that a layer is given.
+        """
+        found = self.drawn(law)
+        if not tensor and law.law in ("zeros", "ones"):
+            return f'"{law.law}"'
+        return "" if found is None else spelled(*found, self.number, tensor)
 
     def state(self, class_name: str, attribute: str) -> State | None:
         """Return the parameter or buffer that an attribute of a layer holds; None where there is none."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ...frameworks.drawing import root
 from ...frameworks.record import Framework
 from ...ir import Constant, Graph, Initializer, Operator, Parameter, TensorType, Value
 from ...ir.table import Table
@@ -23,6 +24,7 @@ from .expressions import (
     Literal,
     NnClass,
     Part,
+    Quoted,
     Tuple,
     as_part,
 )
@@ -303,6 +305,22 @@ def construct(records: Framework, class_name: str, **settings: object) -> Call:
     return Call(NnClass(class_name), tuple(found))
 
 
+def draw(records: Framework, law: Initializer) -> Call | None:
+    """Return the call of a framework's initializer for a law; None where it has none."""
+    found = records.drawn(law)
+    if found is None:
+        return None
+    arguments: list[Argument] = []
+    for keyword, name, value in found[1]:
+        part = Quoted(value) if isinstance(value, str) else root(name, value)
+        arguments.append(Argument(keyword, part or Literal(value, _HINTS.get(name, name))))
+    return Call(found[0], tuple(arguments))
+
+
+_HINTS = {"value": "fill", "high": "bound", "a": "slope"}
+"""Argument of a law -> what an emitted class calls it that takes it as an argument of its own."""
+
+
 def same(values: Sequence[int]) -> int | tuple[int, ...]:
     """Return one number for a list of equal numbers, else a tuple."""
     return int(values[0]) if len(set(values)) == 1 else tuple(int(v) for v in values)
@@ -333,6 +351,7 @@ __all__ = [
     "View",
     "arguments",
     "construct",
+    "draw",
     "optional",
     "product_of",
     "same",

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from regraft.frameworks import mindspore, mxnet, torch
+from regraft.frameworks import GLUON, MINDSPORE, TORCH
 from regraft.frontends.mxnet_symbol.initializers import stated_initializer
 from regraft.ir import Initializer
 
@@ -35,7 +35,7 @@ def test_mindspore(law: Initializer) -> None:
 
     from regraft.frontends.mindspore_cell.initializers import law_of_object
 
-    text = mindspore.initializer_source(law)
+    text = MINDSPORE.text(law)
     assert law_of_object(eval(text, {"math": math, **vars(initializer)})) == law, text
 
 
@@ -47,7 +47,7 @@ def test_torch(law: Initializer) -> None:
 
     net = nn.Module()
     net.weight = nn.Parameter(zeros(8, 6))
-    text = torch.draw_statement(law, "net.weight")
+    text = TORCH.text(law, "net.weight")
     with watch_construction() as keep:
         eval(text, {"math": math, "nn": nn, "net": net})
         keep(net)
@@ -70,13 +70,13 @@ class Mx:
 @pytest.mark.parametrize(
     "law",
     [
-        *(each for each in LAWS if mxnet.initializer_source(each)),
+        *(each for each in LAWS if GLUON.text(each)),
         Initializer.of("bilinear"),
     ],
     ids=str,
 )
 def test_mxnet(law: Initializer) -> None:
-    text = mxnet.initializer_source(law)
+    text = GLUON.text(law)
     found = stated_initializer(eval(text, {"mx": Mx()}), (8, 6, 3, 3))
     assert found is not None
     assert found.law == law.law
@@ -88,9 +88,7 @@ def test_mxnet(law: Initializer) -> None:
 
 def test_what_a_framework_cannot_draw_is_not_written() -> None:
     uneven = Initializer.of("uniform", low=-0.5, high=0.25)
-    assert mindspore.initializer_source(uneven) == mxnet.initializer_source(uneven) == ""
-    assert mxnet.initializer_source(Initializer.of("normal", mean=1.0, std=0.5)) == ""
-    assert {
-        w(Initializer.of("unknown")) for w in (mindspore.initializer_source, mxnet.initializer_source)
-    } == {""}
-    assert torch.draw_statement(Initializer.of("lstm_bias", forget_bias=1.0), "w") == ""
+    assert MINDSPORE.text(uneven) == GLUON.text(uneven) == ""
+    assert GLUON.text(Initializer.of("normal", mean=1.0, std=0.5)) == ""
+    assert MINDSPORE.text(Initializer.of("unknown")) == GLUON.text(Initializer.of("unknown")) == ""
+    assert TORCH.text(Initializer.of("lstm_bias", forget_bias=1.0), "w") == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...checkpoints.spelling import role_of
-from ...frameworks import mindspore, mxnet, torch
+from ...frameworks import FRAMEWORKS
 from ...ir import Initializer
 
 
@@ -23,16 +23,15 @@ def spelling(law: Initializer, framework: str, class_name: str, attribute: str, 
         >>> spelling(Initializer.of("uniform", low=-0.0442, high=0.0442), "torch", "Linear", "bias")
         'nn.init.uniform_(layer.bias, -0.0442, 0.0442)'
     """
-    law = _rounded(law)
-    if framework == "torch":
-        return torch.draw_statement(law, f"layer.{attribute}")
+    records, state = FRAMEWORKS[framework], FRAMEWORKS[framework].state(class_name, attribute)
+    text = records.text(_rounded(law), f"layer.{attribute}" if framework == "torch" else "")
     if framework == "mxnet":
-        text = mxnet.initializer_source(law)
         return text and f"{role_of(attribute)}_initializer={text}"
-    text, state = mindspore.initializer_source(law), mindspore.MINDSPORE.state(class_name, attribute)
+    if framework == "torch" or not text:
+        return text
     if own and state is not None and state.argument:
-        return text and f"{state.argument}={text}"
-    return text and f"layer.{attribute}.set_data(initializer({text}, layer.{attribute}.shape))"
+        return f"{state.argument}={text}"
+    return f"layer.{attribute}.set_data(initializer({text}, layer.{attribute}.shape))"
 
 
 def written(law: Initializer) -> str:

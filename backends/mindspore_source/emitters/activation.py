@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import numpy as np
 
-from ....frameworks.mindspore import MINDSPORE
+from ....frameworks.record import SLOPE
 from ....ir import Parameter
 from ...source.emitting import (
     Always,
@@ -275,8 +274,7 @@ def prelu_layer(view: View) -> NnLayer:
     per_channel = count == 1 or (count == channels and max(size) == count)
     if not per_channel or slope.data.dtype != "float32":  # nn.PReLU takes no dtype
         raise Refused
-    usual = cast("float", MINDSPORE.layers["PReLU"].defaults["w"])
-    start = slope.initializer.number("value", usual) if slope.initializer else usual
+    start = (slope.initializer or SLOPE).number("value", SLOPE.number("value"))
     state = State(1, "w") if size == (count,) else State(1, "w", "reshape", (count,))
     first = Always(start) if view.scope.explicit else start
     return NnLayer(construct("PReLU", num_parameters=count, init=first), (state,))

@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from ....frameworks.drawing import root
 from ....frameworks.mindspore import MINDSPORE
 from ....ir import Initializer, Parameter
 from ...source import emitting
-from ...source.emitting import Argument, product_of
+from ...source.emitting import Argument, draw, product_of
 from ...source.expressions import MULTIPLY, Call, Expression, FanIn, Literal, Part, Quoted, infix
 
 _DTYPES = {"bool": "bool_"}
@@ -57,22 +56,8 @@ def law(initializer: Initializer | None, fan_in: Sequence[int] = (), fan_out: in
     centred = name == "normal" and not number("mean")
     if centred and math.isclose(std * math.sqrt(fan_out / 2), 1, rel_tol=1e-6):
         return law(Initializer.of("he_normal", a=0.0, mode="fan_out"))
-    found = MINDSPORE.drawn(initializer)
-    if found is None:
-        return None
-    arguments = tuple(Argument(keyword, _number(name, value)) for keyword, name, value in found[1])
-    return Expression((Call(found[0], arguments),))
-
-
-_HINTS = {"value": "fill", "high": "bound", "a": "slope"}
-"""Argument of a law -> what an emitted class calls it that takes it as an argument of its own."""
-
-
-def _number(name: str, value: float | str) -> Part:
-    """Return an argument of an initializer as source."""
-    if isinstance(value, str):
-        return Quoted(value)
-    return root(name, value) or Literal(value, _HINTS.get(name, name))
+    found = draw(MINDSPORE, initializer)
+    return None if found is None else Expression((found,))
 
 
 def _values(initializer: Initializer, shape: tuple[int, ...], dtype: str) -> Part | None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ....frameworks.record import SLOPE
+from ....frameworks.torch import TORCH
 from ...source.emitting import (
     Argument,
     Call,
@@ -21,6 +23,7 @@ from ...source.emitting import (
     optional,
 )
 from ...source.expressions import ADD, MULTIPLY, Access, call, infix, mark_light, method
+from .initializers import construct
 
 TABLE = EmitterTable()
 
@@ -54,8 +57,9 @@ def _softmax(view: View) -> dict[str, tuple[object, object]]:
     return {"dim": (view.operator.int("axis"), None)}
 
 
-def _alpha(name: str, usual: float) -> Settings:
-    return lambda view: {name: (view.operator.float("alpha"), usual)}
+def _alpha(layer: str) -> Settings:
+    keyword = TORCH.keyword(layer, "alpha")
+    return lambda view: {keyword: (view.operator.float("alpha"), TORCH.layers[layer].defaults[keyword])}
 
 
 def _gelu(view: View) -> dict[str, tuple[object, object]]:
@@ -86,9 +90,9 @@ def _shrink(view: View) -> dict[str, tuple[object, object]]:
 _SETTINGS: dict[str, tuple[str, str, Settings]] = {
     "Softmax": ("Softmax", "F.softmax", _softmax),
     "LogSoftmax": ("LogSoftmax", "F.log_softmax", _softmax),
-    "LeakyRelu": ("LeakyReLU", "F.leaky_relu", _alpha("negative_slope", 0.01)),
-    "Elu": ("ELU", "F.elu", _alpha("alpha", 1.0)),
-    "Celu": ("CELU", "F.celu", _alpha("alpha", 1.0)),
+    "LeakyRelu": ("LeakyReLU", "F.leaky_relu", _alpha("LeakyReLU")),
+    "Elu": ("ELU", "F.elu", _alpha("ELU")),
+    "Celu": ("CELU", "F.celu", _alpha("CELU")),
     "Selu": ("SELU", "F.selu", _selu),
     "Gelu": ("GELU", "F.gelu", _gelu),
     "HardSigmoid": ("Hardsigmoid", "F.hardsigmoid", _hard_sigmoid),
@@ -181,9 +185,8 @@ def prelu_layer(view: View) -> NnLayer:
     if count > 1 and len(size) not in (1, view.rank() - 1):  # slopes of another axis
         raise Refused
     state = State(1, "weight") if size == (count,) else State(1, "weight", "reshape", (count,))
-    start = slope.initializer.number("value", 0.25) if slope.initializer else 0.25
-    arguments = (optional("num_parameters", count, 1), optional("init", start, 0.25))
-    return NnLayer(Call(NnClass("PReLU"), arguments), (state,))
+    start = (slope.initializer or SLOPE).number("value", SLOPE.number("value"))
+    return NnLayer(construct("PReLU", num_parameters=count, init=start), (state,))
 
 
 @TABLE.call("PRelu")

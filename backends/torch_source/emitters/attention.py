@@ -5,19 +5,14 @@ from __future__ import annotations
 from ....ir import Graph, Operator
 from ....ir.composites.multihead import INPUTS, PARAMETERS
 from ...source.emitting import (
-    Argument,
-    Call,
     EmitterTable,
-    Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    optional,
 )
 from ...source.expressions import Part
-from .initializers import dtype_argument, laws_of_layer
+from .initializers import construct, dtype_argument, laws_of_layer
 
 TABLE = EmitterTable()
 
@@ -35,20 +30,19 @@ def multihead_attention(view: View) -> NnLayer:
     width = weight.data.shape[0]
     widths = [view.shape(slots[n])[-1] for n in ("key", "value")] if "in_weight" not in slots else [None] * 2
     held = {s.name: view.parameter(s.slot) for s in states if not s.name.startswith("out_proj")}
-    constructor = Call(
-        NnClass("MultiheadAttention"),
-        (
-            Argument("", Literal(width, "embed_dim")),
-            Argument("", Literal(operator.int("num_heads"), "num_heads")),
-            optional("dropout", operator.float("dropout"), 0.0),
-            optional("bias", "in_bias" in slots, True),
-            optional("add_bias_kv", "bias_k" in slots, False),
-            optional("add_zero_attn", bool(operator.int("add_zero_attn")), False),
-            *(optional(n, w, None) for n, w in zip(("kdim", "vdim"), widths, strict=True)),
-            optional("batch_first", bool(operator.int("batch_first")), False),
-            *laws_of_layer(view, "MultiheadAttention", held),
-            *dtype_argument(weight),
-        ),
+    constructor = construct(
+        "MultiheadAttention",
+        embed_dim=width,
+        num_heads=operator.int("num_heads"),
+        dropout=operator.float("dropout"),
+        bias="in_bias" in slots,
+        add_bias_kv="bias_k" in slots,
+        add_zero_attn=bool(operator.int("add_zero_attn")),
+        kdim=widths[0],
+        vdim=widths[1],
+        batch_first=bool(operator.int("batch_first")),
+        laws=laws_of_layer(view, "MultiheadAttention", held),
+        dtype=dtype_argument(weight),
     )
     weighs = view.used_outputs() > 1
     options: dict[str, Part] = {} if weighs else {"need_weights": "False"}

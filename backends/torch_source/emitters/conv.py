@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 
 from ...source.emitting import (
-    Argument,
     Call,
     EmitterTable,
     Expression,
-    Literal,
-    NnClass,
     NnLayer,
     Part,
     Refused,
     State,
     View,
-    optional,
     same,
 )
 from ...source.expressions import call
-from .initializers import dtype_argument, laws_of_layer, without_bias
+from .initializers import construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
 
@@ -81,24 +77,25 @@ def _state(view: View) -> tuple[State, ...]:
 
 
 def _constructor(
-    view: View, name: str, channels: tuple[int, int], fan_in: tuple[int, int], extra: tuple[Argument, ...]
+    view: View, name: str, channels: tuple[int, int], fan_in: tuple[int, int], **padding: object
 ) -> Call:
     """Return the constructor call of a convolution layer."""
     _, weight, strides, dilations, group = _sizes(view)
     parameter = view.parameter(1)
     bias = view.parameter(2) if view.has(2) else None
-    arguments = [
-        Argument("", Literal(channels[0], "in_channels")),
-        Argument("", Literal(channels[1], "out_channels")),
-        Argument("", Literal(same(weight[2:]), "kernel_size")),
-        optional("stride", same(strides), 1),
-        *extra,
-        optional("dilation", same(dilations), 1),
-        optional("groups", group, 1),
-        *without_bias(view.has(2)),
-        *laws_of_layer(view, name, {"weight": parameter, "bias": bias}, fan_in),
-    ]
-    return Call(NnClass(name), (*arguments, *dtype_argument(parameter)))
+    return construct(
+        name,
+        in_channels=channels[0],
+        out_channels=channels[1],
+        kernel_shape=same(weight[2:]),
+        strides=same(strides),
+        **padding,
+        dilations=same(dilations),
+        group=group,
+        bias=without_bias(view.has(2)),
+        laws=laws_of_layer(view, name, {"weight": parameter, "bias": bias}, fan_in),
+        dtype=dtype_argument(parameter),
+    )
 
 
 @TABLE.layer("Conv")
@@ -108,11 +105,8 @@ def conv(view: View) -> NnLayer:
     pads = _pads(view, rank, weight[2:], strides, dilations)
     if pads[:rank] != pads[rank:]:
         raise Refused
-    padding = (optional("padding", same(pads[:rank]), 0),)
-    area = math.prod(weight[2:])
-    constructor = _constructor(
-        view, f"Conv{rank}d", (weight[1] * group, weight[0]), (weight[1], area), padding
-    )
+    channels, fan_in = (weight[1] * group, weight[0]), (weight[1], math.prod(weight[2:]))
+    constructor = _constructor(view, f"Conv{rank}d", channels, fan_in, padding=same(pads[:rank]))
     return NnLayer(constructor, _state(view))
 
 
@@ -166,11 +160,9 @@ def conv_transpose(view: View) -> NnLayer:
     """Emit nn.ConvTranspose1d, 2d, 3d; output_padding says what the ends are cropped less."""
     rank, weight, _, _, group = _sizes(view)
     padding, added = _transposed(view, rank)
-    extra = (optional("padding", same(padding), 0), optional("output_padding", same(added), 0))
-    area = math.prod(weight[2:])
-    constructor = _constructor(
-        view, f"ConvTranspose{rank}d", (weight[0], weight[1] * group), (weight[1], area), extra
-    )
+    channels, fan_in = (weight[0], weight[1] * group), (weight[1], math.prod(weight[2:]))
+    settings = {"padding": same(padding), "output_padding": same(added)}
+    constructor = _constructor(view, f"ConvTranspose{rank}d", channels, fan_in, **settings)
     return NnLayer(constructor, _state(view))
 
 

@@ -6,20 +6,15 @@ from ....ir import Parameter
 from ...source.emitters.settings import number
 from ...source.emitters.subscripts import gather_by_subscript, slice_by_subscript
 from ...source.emitting import (
-    Argument,
-    Call,
     EmitterTable,
     Expression,
-    Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    optional,
 )
 from ...source.expressions import ATOM, Attribute, call, method
-from .initializers import dtype_argument, laws_of_layer
+from .initializers import construct, dtype_argument, laws_of_layer
 
 TABLE = EmitterTable()
 
@@ -29,14 +24,15 @@ def _embedding(view: View, padding: int | None) -> NnLayer:
     if len(weight.data.shape) != 2 or not view.has(1) or view.constant(1) is not None:
         raise Refused
     rows, size = weight.data.shape
-    arguments = (
-        Argument("", Literal(rows, "num_embeddings")),
-        Argument("", Literal(size, "embedding_dim")),
-        optional("padding_idx", padding, None),
-        *laws_of_layer(view, "Embedding", {"weight": weight}),
-        *dtype_argument(weight),
+    constructor = construct(
+        "Embedding",
+        num_embeddings=rows,
+        embedding_dim=size,
+        padding_idx=padding,
+        laws=laws_of_layer(view, "Embedding", {"weight": weight}),
+        dtype=dtype_argument(weight),
     )
-    return NnLayer(Call(NnClass("Embedding"), arguments), (State(0, "weight"),), inputs=(1,))
+    return NnLayer(constructor, (State(0, "weight"),), inputs=(1,))
 
 
 @TABLE.layer("Gather")

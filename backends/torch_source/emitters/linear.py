@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from ...source.emitting import (
-    Argument,
-    Call,
     EmitterTable,
     Expression,
     Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
 )
 from ...source.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
-from .initializers import dtype_argument, laws_of_layer, without_bias
+from .initializers import construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
 
@@ -31,14 +28,15 @@ def _linear(view: View) -> NnLayer:
         if bias.data.shape != (outputs,):
             raise Refused
         states.append(State(2, "bias"))
-    arguments = [
-        Argument("", Literal(inputs, "in_features")),
-        Argument("", Literal(outputs, "out_features")),
-        *without_bias(bias is not None),
-        *laws_of_layer(view, "Linear", {"weight": weight, "bias": bias}, (inputs,)),
-        *dtype_argument(weight),
-    ]
-    return NnLayer(Call(NnClass("Linear"), tuple(arguments)), tuple(states))
+    constructor = construct(
+        "Linear",
+        in_features=inputs,
+        out_features=outputs,
+        bias=without_bias(bias is not None),
+        laws=laws_of_layer(view, "Linear", {"weight": weight, "bias": bias}, (inputs,)),
+        dtype=dtype_argument(weight),
+    )
+    return NnLayer(constructor, tuple(states))
 
 
 @TABLE.layer("regraft.Linear")

@@ -6,20 +6,16 @@ import numpy as np
 
 from ....ir import Parameter
 from ...source.emitting import (
-    Argument,
-    Call,
+    Always,
     EmitterTable,
     Expression,
-    Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    optional,
 )
 from ...source.expressions import call
-from .initializers import dtype_argument, laws_of_layer, without_bias
+from .initializers import construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
 
@@ -58,15 +54,16 @@ def batch_norm(view: View) -> NnLayer:
     states += [State(3, "running_mean"), State(4, "running_var")]
     name = f"BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d"
     momentum = float(np.float32(1) - np.float32(view.operator.float("momentum")))
-    arguments = (
-        Argument("", Literal(size, "num_features")),
-        optional("eps", view.operator.float("epsilon"), 1e-5),
-        optional("momentum", round(momentum, 7), 0.1),
-        optional("affine", not filled, True),
-        *laws_of_layer(view, name, held),
-        *dtype_argument(held["running_var"]),
+    constructor = construct(
+        name,
+        num_features=size,
+        epsilon=view.operator.float("epsilon"),
+        momentum=round(momentum, 7),
+        affine=not filled,
+        laws=laws_of_layer(view, name, held),
+        dtype=dtype_argument(held["running_var"]),
     )
-    return NnLayer(Call(NnClass(name), arguments), tuple(states), extra=(_COUNTER,))
+    return NnLayer(constructor, tuple(states), extra=(_COUNTER,))
 
 
 @TABLE.call("BatchNormalization")
@@ -92,15 +89,16 @@ def layer_norm(view: View) -> NnLayer:
     axis = view.operator.int("axis") % view.rank()
     if view.rank() - axis != len(shape):
         raise Refused
-    arguments = (
-        Argument("", Literal(shape[0] if len(shape) == 1 else tuple(shape), "normalized_shape")),
-        optional("eps", view.operator.float("epsilon"), 1e-5),
-        *without_bias(bias is not None),
-        *laws_of_layer(view, "LayerNorm", {"weight": weight, "bias": bias}),
-        *dtype_argument(weight),
+    constructor = construct(
+        "LayerNorm",
+        normalized_shape=shape[0] if len(shape) == 1 else tuple(shape),
+        epsilon=view.operator.float("epsilon"),
+        bias=without_bias(bias is not None),
+        laws=laws_of_layer(view, "LayerNorm", {"weight": weight, "bias": bias}),
+        dtype=dtype_argument(weight),
     )
     states = (State(1, "weight"), *([State(2, "bias")] if bias is not None else []))
-    return NnLayer(Call(NnClass("LayerNorm"), arguments), states)
+    return NnLayer(constructor, states)
 
 
 @TABLE.call("LayerNormalization")
@@ -129,15 +127,16 @@ def group_norm(view: View) -> NnLayer:
     held, states, filled = _affine(view, 1, 2)
     if len(filled) == 1:
         raise Refused
-    arguments = (
-        Argument("", Literal(view.operator.int("num_groups"), "num_groups")),
-        Argument("", Literal(_channels(view), "num_channels")),
-        optional("eps", view.operator.float("epsilon"), 1e-5),
-        optional("affine", not filled, True),
-        *laws_of_layer(view, "GroupNorm", held),
-        *(dtype_argument(next(iter(held.values()))) if held else ()),
+    constructor = construct(
+        "GroupNorm",
+        num_groups=view.operator.int("num_groups"),
+        num_channels=_channels(view),
+        epsilon=view.operator.float("epsilon"),
+        affine=not filled,
+        laws=laws_of_layer(view, "GroupNorm", held),
+        dtype=dtype_argument(next(iter(held.values()))) if held else (),
     )
-    return NnLayer(Call(NnClass("GroupNorm"), arguments), tuple(states))
+    return NnLayer(constructor, tuple(states))
 
 
 @TABLE.layer("InstanceNormalization")
@@ -148,14 +147,15 @@ def instance_norm(view: View) -> NnLayer:
     if len(filled) == 1 or rank not in (3, 4, 5):
         raise Refused
     name = f"InstanceNorm{rank - 2}d"
-    arguments = (
-        Argument("", Literal(_channels(view), "num_features")),
-        optional("eps", view.operator.float("epsilon"), 1e-5),
-        optional("affine", not filled, False),
-        *laws_of_layer(view, name, held),
-        *(dtype_argument(next(iter(held.values()))) if held else ()),
+    constructor = construct(
+        name,
+        num_features=_channels(view),
+        epsilon=view.operator.float("epsilon"),
+        affine=not filled,
+        laws=laws_of_layer(view, name, held),
+        dtype=dtype_argument(next(iter(held.values()))) if held else (),
     )
-    return NnLayer(Call(NnClass(name), arguments), tuple(states))
+    return NnLayer(constructor, tuple(states))
 
 
 @TABLE.call("GroupNormalization")
@@ -191,10 +191,11 @@ def rms_norm_layer(view: View) -> NnLayer:
     axis = view.operator.int("axis") % view.rank()
     if view.rank() - axis != len(shape):
         raise Refused
-    arguments = (
-        Argument("", Literal(shape[0] if len(shape) == 1 else tuple(shape), "normalized_shape")),
-        Argument("eps", Literal(view.operator.float("epsilon"), "eps")),
-        *laws_of_layer(view, "RMSNorm", {"weight": weight}),
-        *dtype_argument(weight),
+    constructor = construct(
+        "RMSNorm",
+        normalized_shape=shape[0] if len(shape) == 1 else tuple(shape),
+        epsilon=Always(view.operator.float("epsilon")),
+        laws=laws_of_layer(view, "RMSNorm", {"weight": weight}),
+        dtype=dtype_argument(weight),
     )
-    return NnLayer(Call(NnClass("RMSNorm"), arguments), (State(1, "weight"),))
+    return NnLayer(constructor, (State(1, "weight"),))

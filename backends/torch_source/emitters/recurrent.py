@@ -6,18 +6,13 @@ from itertools import product
 
 from ....ir.composites.recurrent import Stack
 from ...source.emitting import (
-    Argument,
-    Call,
     EmitterTable,
-    Literal,
-    NnClass,
     NnLayer,
     Refused,
     State,
     View,
-    optional,
 )
-from .initializers import dtype_argument, laws_of_layer
+from .initializers import construct, dtype_argument, laws_of_layer
 
 TABLE = EmitterTable()
 
@@ -40,26 +35,23 @@ def stack_layer(view: View) -> NnLayer:
     states = tuple(State(slot, name) for slot, name in zip(slots, names, strict=True))
     first = view.parameter(slots[0])
     held = {state.name: view.parameter(state.slot) for state in states}
-    arguments = [
-        Argument("", Literal(first.data.shape[1], "input_size")),
-        Argument("", Literal(stack.hidden, "hidden_size")),
-        optional("num_layers", stack.layers, 1),
-        *(
-            [optional("nonlinearity", "relu" if stack.relu else "tanh", "tanh")]
-            if stack.kind == "RNN"
-            else []
-        ),
-        optional("bias", bool(stack.bias), True),
-        optional("batch_first", bool(stack.batch_first), False),
-        optional("dropout", stack.dropout, 0.0),
-        optional("bidirectional", stack.directions == 2, False),
-        optional("proj_size", stack.projection, 0),
-        *laws_of_layer(view, stack.kind, held, (stack.hidden,)),
-        *dtype_argument(first),
-    ]
+    constructor = construct(
+        stack.kind,
+        input_size=first.data.shape[1],
+        hidden_size=stack.hidden,
+        num_layers=stack.layers,
+        nonlinearity=("relu" if stack.relu else "tanh") if stack.kind == "RNN" else (),
+        bias=bool(stack.bias),
+        batch_first=bool(stack.batch_first),
+        dropout=stack.dropout,
+        bidirectional=stack.directions == 2,
+        proj_size=stack.projection,
+        laws=laws_of_layer(view, stack.kind, held, (stack.hidden,)),
+        dtype=dtype_argument(first),
+    )
     given = tuple(slot for slot in range(2, stack.first_parameter) if view.has(slot))
     return NnLayer(
-        Call(NnClass(stack.kind), tuple(arguments)),
+        constructor,
         states,
         inputs=(0, given if stack.kind == "LSTM" else given[0]) if given else (0,),
         results=(0, (1, 2)) if stack.kind == "LSTM" else (0, 1),
@@ -84,16 +76,17 @@ def cell_layer(view: View) -> NnLayer:
     states = tuple(State(first + at, name) for at, name in enumerate(names))
     held = {state.name: view.parameter(state.slot) for state in states}
     hidden, inputs = held["weight_hh"].data.shape[1], held["weight_ih"].data.shape[1]
-    arguments = [
-        Argument("", Literal(inputs, "input_size")),
-        Argument("", Literal(hidden, "hidden_size")),
-        optional("bias", len(names) == 4, True),
-    ]
-    if kind == "RNNCell":
-        arguments.append(optional("nonlinearity", view.operator.str("nonlinearity"), "tanh"))
-    arguments += [*laws_of_layer(view, kind, held, (hidden,)), *dtype_argument(held["weight_ih"])]
+    constructor = construct(
+        kind,
+        input_size=inputs,
+        hidden_size=hidden,
+        bias=len(names) == 4,
+        nonlinearity=view.operator.str("nonlinearity") if kind == "RNNCell" else (),
+        laws=laws_of_layer(view, kind, held, (hidden,)),
+        dtype=dtype_argument(held["weight_ih"]),
+    )
     return NnLayer(
-        Call(NnClass(kind), tuple(arguments)),
+        constructor,
         states,
         inputs=(0, (1, 2)) if is_lstm else (0, 1),
         results=(0, 1) if is_lstm else (),
