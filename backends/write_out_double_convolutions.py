@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from ..ir import Builder, Graph, Operator, Value, walk_operators
-from ..passes.base import Change, Pass
-from ..passes.places import Places
+from ..ir import Builder, Graph, Operator, Value
+from ..passes.pattern import PatternPass
 
 _MOST_GROUPS = 16
 _TO_THE_END = 1 << 62
 
 
 @dataclass(frozen=True)
-class WriteOutDoubleConvolutions(Pass):
+class WriteOutDoubleConvolutions(PatternPass):
     """Write a convolution in float64 as a product of its unfolded input with a matrix.
 
     What it does:
@@ -51,23 +50,19 @@ class WriteOutDoubleConvolutions(Pass):
 
     name: ClassVar[str] = "write-out-double-convolutions"
     codes: ClassVar[dict[str, str]] = {"LG103": "a convolution in float64 is written out as a product"}
+    operators: ClassVar[tuple[str, ...]] = ("Conv",)
+    nested: ClassVar[bool] = True
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Write out; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for part, node in [(p, o) for p, o in walk_operators(graph) if o.qualified_name == "Conv"]:
-            place = places.of(part, node.key)
-            b = Builder(part)
-            with b.inside(node.call, node.location):
-                found = _write_out(b, part, node)
-            if found is None:
-                continue
-            part.replace_uses(Value(node.key), found)
-            part.remove(node.key)
-            text = "is written out as a product of matrices, as it is in float64"
-            changes.append(Change("LG103", text, place))
-        return changes
+        b = Builder(graph)
+        with b.inside(node.call, node.location):
+            found = _write_out(b, graph, node)
+        if found is None:
+            return ""
+        graph.replace_uses(Value(node.key), found)
+        graph.remove(node.key)
+        return "is written out as a product of matrices, as it is in float64"
 
 
 def _write_out(b: Builder, part: Graph, node: Operator) -> Value | None:

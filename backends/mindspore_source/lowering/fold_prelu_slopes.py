@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ....ir import Graph, Operator, Parameter, Value
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....passes.pattern import PatternPass
 from ..operators import DOMAIN
 
 
 @dataclass(frozen=True)
-class FoldPreluSlopes(Pass):
+class FoldPreluSlopes(PatternPass):
     """Take away the Reshape between a slope and its PRelu.
 
     What it does:
@@ -46,21 +45,16 @@ class FoldPreluSlopes(Pass):
 
     name: ClassVar[str] = "fold-prelu-slopes"
     codes: ClassVar[dict[str, str]] = {"MS104": "a PRelu reads its slope as it is stored"}
+    operators: ClassVar[tuple[str, ...]] = ("PRelu",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Fold; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            source = _find_stored_slope(graph, node) if node.qualified_name == "PRelu" else None
-            if source is not None:
-                text = "reads its slope as it is stored"
-                changes.append(Change("MS104", text, places.of(graph, node.key)))
-                graph.set_operand(node.key, 1, source)
-                node.domain = DOMAIN
-        if changes:
-            graph.remove_dead()
-        return changes
+        source = _find_stored_slope(graph, node)
+        if source is None:
+            return ""
+        graph.set_operand(node.key, 1, source)
+        node.domain = DOMAIN
+        return "reads its slope as it is stored"
 
 
 def _find_stored_slope(graph: Graph, node: Operator) -> Value | None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ....ir import Graph, Operator, Value
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....passes.pattern import PatternPass
 from ..operators import DOMAIN, is_batch_of_products
 
 _DTYPES = ("float16", "float32", "float64")
@@ -15,7 +14,7 @@ _DTYPES = ("float16", "float32", "float64")
 
 
 @dataclass(frozen=True)
-class FoldTransposes(Pass):
+class FoldTransposes(PatternPass):
     """Fold a Transpose of the last two axes into the batched product that reads it.
 
     What it does:
@@ -50,29 +49,22 @@ class FoldTransposes(Pass):
 
     name: ClassVar[str] = "fold-transposes"
     codes: ClassVar[dict[str, str]] = {"MS143": "a batched product transposes its operands itself"}
+    operators: ClassVar[tuple[str, ...]] = ("MatMul",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Fold; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in [n for n in graph.operators() if n.qualified_name == "MatMul"]:
-            sources = _find_transposed(graph, node) if _is_batched(graph, node) else {}
-            if not sources:
-                continue
-            one = (
-                "transposes its second operand itself"
-                if 1 in sources
-                else "transposes its first operand itself"
-            )
-            text = "transposes both operands itself" if len(sources) > 1 else one
-            changes.append(Change("MS143", text, places.of(graph, node.key)))
-            for slot, source in sources.items():
-                graph.set_operand(node.key, slot, source)
-                node.attributes[("transA", "transB")[slot]] = 1
-            node.domain = DOMAIN
-        if changes:
-            graph.remove_dead()
-        return changes
+        sources = _find_transposed(graph, node) if _is_batched(graph, node) else {}
+        if not sources:
+            return ""
+        for slot, source in sources.items():
+            graph.set_operand(node.key, slot, source)
+            node.attributes[("transA", "transB")[slot]] = 1
+        node.domain = DOMAIN
+        if len(sources) > 1:
+            return "transposes both operands itself"
+        return (
+            "transposes its second operand itself" if 1 in sources else "transposes its first operand itself"
+        )
 
 
 def _is_batched(graph: Graph, node: Operator) -> bool:

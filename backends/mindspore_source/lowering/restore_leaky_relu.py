@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ....ir import Builder, Graph, Operator, Value
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....passes.pattern import PatternPass
 
 
 @dataclass(frozen=True)
-class RestoreLeakyRelu(Pass):
+class RestoreLeakyRelu(PatternPass):
     """Write nn.LeakyReLU for the product and the maximum that it computes.
 
     What it does:
@@ -46,25 +45,21 @@ class RestoreLeakyRelu(Pass):
 
     name: ClassVar[str] = "restore-leaky-relu"
     codes: ClassVar[dict[str, str]] = {"MS130": "a product and a maximum are the layer that they were"}
+    operators: ClassVar[tuple[str, ...]] = ("Max",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Restore; see the class."""
-        places, tree = Places(graph), graph.modules
-        changes: list[Change] = []
-        for node in [n for n in graph.operators() if n.qualified_name == "Max" and n.call is not None]:
-            assert node.call is not None
-            found = _leaky(graph, node)
-            if found is None or tree.module(tree.call(node.call).module).class_name != "LeakyReLU":
-                continue
-            variable, alpha = found
-            changes.append(Change("MS130", f"is LeakyRelu with alpha={alpha:g}", places.of(graph, node.key)))
-            b = Builder(graph)
-            with b.inside(node.call, node.location):
-                new = b.op("LeakyRelu", variable, types=node.types[:1], alpha=alpha)
-            graph.replace_uses(Value(node.key), new)
-        if changes:
-            graph.remove_dead()
-        return changes
+        tree, found = graph.modules, _leaky(graph, node)
+        if found is None or node.call is None:
+            return ""
+        if tree.module(tree.call(node.call).module).class_name != "LeakyReLU":
+            return ""
+        variable, alpha = found
+        b = Builder(graph)
+        with b.inside(node.call, node.location):
+            new = b.op("LeakyRelu", variable, types=node.types[:1], alpha=alpha)
+        graph.replace_uses(Value(node.key), new)
+        return f"is LeakyRelu with alpha={alpha:g}"
 
 
 def _leaky(graph: Graph, node: Operator) -> tuple[Value, float] | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Builder, Graph, Operator, Value, walk_operators
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....ir import Builder, Graph, Operator, Value
+from ....passes.pattern import PatternPass
 
 
 @dataclass(frozen=True)
-class CountFromZero(Pass):
+class CountFromZero(PatternPass):
     """Write a Range that selects, and may go below 0, as a start and a Range from 0.
 
     What it does:
@@ -48,18 +47,15 @@ class CountFromZero(Pass):
 
     name: ClassVar[str] = "count-from-zero"
     codes: ClassVar[dict[str, str]] = {"OX104": "places that select are counted from 0"}
+    operators: ClassVar[tuple[str, ...]] = ("Range",)
+    nested: ClassVar[bool] = True
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Count; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for part, node in [(p, o) for p, o in walk_operators(graph) if o.qualified_name == "Range"]:
-            if not _counts_up(part, node) and _selects(part, Value(node.key)):
-                _count_from_zero(part, node)
-                changes.append(Change("OX104", "places are counted from 0", places.of(part, node.key)))
-        for part in graph.subgraphs() if changes else ():
-            part.remove_dead()
-        return changes
+        if _counts_up(graph, node) or not _selects(graph, Value(node.key)):
+            return ""
+        _count_from_zero(graph, node)
+        return "places are counted from 0"
 
 
 def _counts_up(part: Graph, node: Operator) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ....ir import Builder, Graph, Operator, Value, walk_operators
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....ir import Builder, Graph, Operator, Value
+from ....passes.pattern import PatternPass
 
 
 @dataclass(frozen=True)
-class FoldOutputPadding(Pass):
+class FoldOutputPadding(PatternPass):
     """Take an output padding of at least the stride off the pads at the end.
 
     What it does:
@@ -44,22 +43,18 @@ class FoldOutputPadding(Pass):
 
     name: ClassVar[str] = "fold-output-padding"
     codes: ClassVar[dict[str, str]] = {"OX105": "an output padding is taken off the pads"}
+    operators: ClassVar[tuple[str, ...]] = ("ConvTranspose",)
+    nested: ClassVar[bool] = True
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Fold; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for part, node in [(p, o) for p, o in walk_operators(graph) if o.qualified_name == "ConvTranspose"]:
-            added = node.ints("output_padding")
-            strides = node.ints("strides") or [1] * len(added)
-            explicit = node.str("auto_pad") == "NOTSET" and node.attribute("output_shape") is None
-            if explicit and any(a >= s for a, s in zip(added, strides, strict=False)):
-                place = places.of(part, node.key)
-                _fold(part, node, added)
-                changes.append(Change("OX105", "the output padding is taken off the pads", place))
-        for part in graph.subgraphs() if changes else ():
-            part.remove_dead()
-        return changes
+        added = node.ints("output_padding")
+        strides = node.ints("strides") or [1] * len(added)
+        explicit = node.str("auto_pad") == "NOTSET" and node.attribute("output_shape") is None
+        if not explicit or all(a < s for a, s in zip(added, strides, strict=False)):
+            return ""
+        _fold(graph, node, added)
+        return "the output padding is taken off the pads"
 
 
 def _fold(part: Graph, node: Operator, added: list[int]) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Builder, Graph, Operator, walk_operators
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....ir import Builder, Graph, Operator
+from ....passes.pattern import PatternPass
 
 
 @dataclass(frozen=True)
-class NamePadAxes(Pass):
+class NamePadAxes(PatternPass):
     """Write the pads of all axes into a Pad that names some axes.
 
     What it does:
@@ -44,20 +43,17 @@ class NamePadAxes(Pass):
 
     name: ClassVar[str] = "name-pad-axes"
     codes: ClassVar[dict[str, str]] = {"OX101": "pads of named axes are pads of all axes"}
+    operators: ClassVar[tuple[str, ...]] = ("Pad",)
+    nested: ClassVar[bool] = True
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Name them; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for part, pad in [(p, o) for p, o in walk_operators(graph) if o.qualified_name == "Pad"]:
-            pads = _of_all_axes(part, pad)
-            if pads is not None:
-                part.set_operand(pad.key, 1, Builder(part).constant(pads, "int64"))
-                part.set_operand(pad.key, 3, None)
-                changes.append(Change("OX101", "pads are given for every axis", places.of(part, pad.key)))
-        for part in graph.subgraphs() if changes else ():
-            part.remove_dead()
-        return changes
+        pads = _of_all_axes(graph, node)
+        if pads is None:
+            return ""
+        graph.set_operand(node.key, 1, Builder(graph).constant(pads, "int64"))
+        graph.set_operand(node.key, 3, None)
+        return "pads are given for every axis"
 
 
 def _of_all_axes(part: Graph, pad: Operator) -> list[int] | None:

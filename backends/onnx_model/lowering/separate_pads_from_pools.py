@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Builder, Graph, Operator, walk_operators
-from ....passes.base import Change, Pass
-from ....passes.places import Places
-
-_POOLS = ("AveragePool", "MaxPool")
+from ....ir import Builder, Graph, Operator
+from ....passes.pattern import PatternPass
 
 
 @dataclass(frozen=True)
-class SeparatePadsFromPools(Pass):
+class SeparatePadsFromPools(PatternPass):
     """Keep ONNX Runtime from folding a Pad into the pool behind it.
 
     What it does:
@@ -48,23 +45,21 @@ class SeparatePadsFromPools(Pass):
 
     name: ClassVar[str] = "separate-pads-from-pools"
     codes: ClassVar[dict[str, str]] = {"OX102": "a pool stays apart from the Pad before it"}
+    operators: ClassVar[tuple[str, ...]] = ("AveragePool", "MaxPool")
+    nested: ClassVar[bool] = True
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Separate; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for part, pool in [(p, o) for p, o in walk_operators(graph) if o.qualified_name in _POOLS]:
-            (data, *_) = part.operands(pool.key)
-            pad = None if data is None else part.producer(data)
-            if data is None or not isinstance(pad, Operator) or pad.qualified_name != "Pad":
-                continue
-            if any(pool.ints("pads")) or pool.int("ceil_mode"):
-                apart = Builder(part, call=pool.call, location=pool.location).op("Max", data)
-                part.set_operand(pool.key, 0, apart)
-            elif pool.str("auto_pad") == "VALID":
-                continue
-            else:
-                pool.attributes.pop("pads", None)
-                pool.attributes["auto_pad"] = "VALID"
-            changes.append(Change("OX102", "stays apart from the Pad before it", places.of(part, pool.key)))
-        return changes
+        (data, *_) = graph.operands(node.key)
+        pad = None if data is None else graph.producer(data)
+        if data is None or not isinstance(pad, Operator) or pad.qualified_name != "Pad":
+            return ""
+        if any(node.ints("pads")) or node.int("ceil_mode"):
+            apart = Builder(graph, call=node.call, location=node.location).op("Max", data)
+            graph.set_operand(node.key, 0, apart)
+        elif node.str("auto_pad") == "VALID":
+            return ""
+        else:
+            node.attributes.pop("pads", None)
+            node.attributes["auto_pad"] = "VALID"
+        return "stays apart from the Pad before it"

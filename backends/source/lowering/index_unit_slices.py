@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ....ir import Builder, Graph, Operator, Value
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....passes.pattern import PatternPass
 
 
 @dataclass(frozen=True)
-class IndexUnitSlices(Pass):
+class IndexUnitSlices(PatternPass):
     """Write ``x[0]`` for ``x[:1].squeeze(0)``.
 
     What it does:
@@ -47,27 +46,20 @@ class IndexUnitSlices(Pass):
 
     name: ClassVar[str] = "index-unit-slices"
     codes: ClassVar[dict[str, str]] = {"MS128": "a slice of one element without its axis is an index"}
+    operators: ClassVar[tuple[str, ...]] = ("Squeeze",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Index; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in [n for n in graph.operators() if n.qualified_name == "Squeeze"]:
-            found = _unit_slice(graph, node)
-            if found is None:
-                continue
-            data, axis, index = found
-            changes.append(
-                Change("MS128", f"element {index} of axis {axis} is an index", places.of(graph, node.key))
-            )
-            b = Builder(graph)
-            with b.inside(node.call, node.location):
-                at = b.constant(index, "int64")
-                new = b.op("Gather", data, at, types=node.types[:1], axis=axis)
-            graph.replace_uses(Value(node.key), new)
-        if changes:
-            graph.remove_dead()
-        return changes
+        found = _unit_slice(graph, node)
+        if found is None:
+            return ""
+        data, axis, index = found
+        b = Builder(graph)
+        with b.inside(node.call, node.location):
+            at = b.constant(index, "int64")
+            new = b.op("Gather", data, at, types=node.types[:1], axis=axis)
+        graph.replace_uses(Value(node.key), new)
+        return f"element {index} of axis {axis} is an index"
 
 
 def _unit_slice(graph: Graph, squeeze: Operator) -> tuple[Value, int, int] | None:

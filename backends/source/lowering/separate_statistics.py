@@ -7,12 +7,11 @@ from typing import ClassVar
 
 from ....ir import Builder, Graph, Operator, Value
 from ....ir.composites.terms import Term, sqrt
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....passes.pattern import PatternPass
 
 
 @dataclass(frozen=True)
-class SeparateStatistics(Pass):
+class SeparateStatistics(PatternPass):
     """Compute the mean and the inverse deviation of a LayerNormalization by themselves.
 
     What it does:
@@ -46,22 +45,12 @@ class SeparateStatistics(Pass):
 
     name: ClassVar[str] = "separate-statistics"
     codes: ClassVar[dict[str, str]] = {"MS141": "the statistics of a normalisation are computed beside it"}
+    operators: ClassVar[tuple[str, ...]] = ("LayerNormalization",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Separate; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            if node.qualified_name != "LayerNormalization" or not any(
-                _is_used(graph, node, i) for i in (1, 2)
-            ):
-                continue
-            place = places.of(graph, node.key)
-            if _separate(graph, node):
-                changes.append(Change("MS141", "computes its statistics beside it", place))
-        if changes:
-            graph.remove_dead()
-        return changes
+        used = any(_is_used(graph, node, index) for index in (1, 2))
+        return "computes its statistics beside it" if used and _separate(graph, node) else ""
 
 
 def _is_used(graph: Graph, node: Operator, index: int) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ....ir import Graph
-from ....passes.base import Change, Pass
-from ....passes.places import Places
+from ....ir import Graph, Operator
+from ....passes.pattern import PatternPass
 
 
 @dataclass(frozen=True)
-class UnwrapFlatten(Pass):
+class UnwrapFlatten(PatternPass):
     """Move the flatten in MXNet's FullyConnected to its caller.
 
     What it does:
@@ -45,16 +44,13 @@ class UnwrapFlatten(Pass):
 
     name: ClassVar[str] = "unwrap-flatten"
     codes: ClassVar[dict[str, str]] = {"MS114": "a flatten before a layer is its caller's"}
+    operators: ClassVar[tuple[str, ...]] = ("Flatten",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Move; see the class."""
-        tree, places = graph.modules, Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            if node.qualified_name != "Flatten" or node.call is None:
-                continue
-            call = tree.call(node.call)
-            if call.parent is not None and tree.module(call.module).class_name == "FullyConnected":
-                changes.append(Change("MS114", "is done by the caller", places.of(graph, node.key)))
-                node.call = call.parent
-        return changes
+        tree = graph.modules
+        call = None if node.call is None else tree.call(node.call)
+        if call is None or call.parent is None or tree.module(call.module).class_name != "FullyConnected":
+            return ""
+        node.call = call.parent
+        return "is done by the caller"

@@ -8,14 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from .....ir import Graph, Operator
-from .....passes.base import Change, Pass
-from .....passes.places import Places
+from .....passes.pattern import PatternPass
 
 _SELECTING = ("Gather", "GatherElements", "GatherND")
 
 
 @dataclass(frozen=True)
-class CountIndicesFromFront(Pass):
+class CountIndicesFromFront(PatternPass):
     """Count constant indices from the front.
 
     What it does:
@@ -46,20 +45,15 @@ class CountIndicesFromFront(Pass):
 
     name: ClassVar[str] = "count-indices-from-front"
     codes: ClassVar[dict[str, str]] = {"MS105": "constant indices count from the front"}
+    operators: ClassVar[tuple[str, ...]] = _SELECTING
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Count; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            counted = _count_from_front(graph, node) if node.qualified_name in _SELECTING else None
-            if counted is not None:
-                graph.set_operand(node.key, 1, graph.add_constant(counted))
-                text = "counts its indices from the front"
-                changes.append(Change("MS105", text, places.of(graph, node.key)))
-        if changes:
-            graph.remove_dead()
-        return changes
+        counted = _count_from_front(graph, node)
+        if counted is None:
+            return ""
+        graph.set_operand(node.key, 1, graph.add_constant(counted))
+        return "counts its indices from the front"
 
 
 def _count_from_front(graph: Graph, node: Operator) -> np.ndarray | None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .....ir import Builder, Constant, Graph, Operator, Value
-from .....passes.base import Change, Pass
-from .....passes.places import Places
+from .....passes.pattern import PatternPass
 
 _COUNTED = frozenset({"ArgMax", "ArgMin", "TopK", "NonZero", "Shape", "Size", "Range"})
 """Operators whose integers are never below zero."""
@@ -19,7 +18,7 @@ _KEEPING = frozenset(
 
 
 @dataclass(frozen=True)
-class LowerGatherNd(Pass):
+class LowerGatherNd(PatternPass):
     """Write out what MindSpore's GatherND does not have.
 
     What it does:
@@ -52,25 +51,22 @@ class LowerGatherNd(Pass):
 
     name: ClassVar[str] = "lower-gather-nd"
     codes: ClassVar[dict[str, str]] = {"MS124": "computed coordinates are counted from the front"}
+    operators: ClassVar[tuple[str, ...]] = ("GatherND",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Write out; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            data, at = graph.operands(node.key)[:2] if node.qualified_name == "GatherND" else (None, None)
-            if data is None or at is None:
-                continue
-            b = Builder(graph, call=node.call, location=node.location)
-            new, batch = _from_front(b, node, data, at), node.int("batch_dims")
-            if batch:
-                new = _with_batch(b, new, batch)
-                node.attributes["batch_dims"] = 0
-            if new != at:
-                graph.set_operand(node.key, 1, new)
-                text = "counts its coordinates from the front"
-                changes.append(Change("MS124", text, places.of(graph, node.key)))
-        return changes
+        data, at = graph.operands(node.key)[:2]
+        if data is None or at is None:
+            return ""
+        b = Builder(graph, call=node.call, location=node.location)
+        new, batch = _from_front(b, node, data, at), node.int("batch_dims")
+        if batch:
+            new = _with_batch(b, new, batch)
+            node.attributes["batch_dims"] = 0
+        if new == at:
+            return ""
+        graph.set_operand(node.key, 1, new)
+        return "counts its coordinates from the front"
 
 
 def _from_front(b: Builder, node: Operator, data: Value, at: Value) -> Value:

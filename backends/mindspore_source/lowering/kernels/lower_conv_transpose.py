@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .....ir import Builder, Graph, Operator, Value
-from .....passes.base import Change, Pass
-from .replace_each import replace_each
+from .....passes.pattern import PatternPass
+from ...dialect import can_emit
 
 
 @dataclass(frozen=True)
-class LowerConvTranspose(Pass):
+class LowerConvTranspose(PatternPass):
     """Write a transposed convolution as a convolution of an input with zeros between.
 
     What it does:
@@ -47,15 +47,12 @@ class LowerConvTranspose(Pass):
     codes: ClassVar[dict[str, str]] = {
         "MS107": "a transposed convolution is a convolution of an input with zeros between"
     }
+    operators: ClassVar[tuple[str, ...]] = ("ConvTranspose",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Replace; see the class."""
-        return replace_each(graph, "ConvTranspose", "MS107", _replaced)
-
-
-def _replaced(graph: Graph, node: Operator) -> str:
-    found = _replace_by_convolution(graph, node)
-    return "is written as a convolution of an input with zeros between" if found else ""
+        found = not can_emit(graph, node) and _replace_by_convolution(graph, node)
+        return "is written as a convolution of an input with zeros between" if found else ""
 
 
 def _replace_by_convolution(graph: Graph, node: Operator) -> bool:

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .....ir import Builder, Graph, Operator, Value, numpy_dtype
-from .....passes.base import Change, Pass
-from .replace_each import replace_each
+from .....passes.pattern import PatternPass
+from ...dialect import can_emit
 
 
 @dataclass(frozen=True)
-class LowerResize(Pass):
+class LowerResize(PatternPass):
     """Write a Resize as one product an axis.
 
     What it does:
@@ -51,16 +51,13 @@ class LowerResize(Pass):
     codes: ClassVar[dict[str, str]] = {
         "MS106": "an interpolation is a product with a matrix of weights, or takes the nearest places"
     }
+    operators: ClassVar[tuple[str, ...]] = ("Resize",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Replace; see the class."""
-        return replace_each(graph, "Resize", "MS106", _replaced)
-
-
-def _replaced(graph: Graph, node: Operator) -> str:
-    if not _replace_each_axis(graph, node):
-        return ""
-    return "takes the nearest places" if _is_nearest(node) else "is written as products with matrices"
+        if can_emit(graph, node) or not _replace_each_axis(graph, node):
+            return ""
+        return "takes the nearest places" if _is_nearest(node) else "is written as products with matrices"
 
 
 def _is_nearest(node: Operator) -> bool:

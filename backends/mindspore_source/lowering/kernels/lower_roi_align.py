@@ -10,12 +10,12 @@ import numpy as np
 
 from .....ir import Builder, Graph, Operator, Value
 from .....ir.composites.terms import Term, maximum, where
-from .....passes.base import Change, Pass
-from .replace_each import replace_each
+from .....passes.pattern import PatternPass
+from ...dialect import can_emit
 
 
 @dataclass(frozen=True)
-class LowerRoiAlign(Pass):
+class LowerRoiAlign(PatternPass):
     """Write a RoiAlign that MindSpore's kernel does not have as two products with weights.
 
     What it does:
@@ -50,10 +50,11 @@ class LowerRoiAlign(Pass):
 
     name: ClassVar[str] = "lower-roi-align"
     codes: ClassVar[dict[str, str]] = {"MS125": "regions are products with the weights of their samples"}
+    operators: ClassVar[tuple[str, ...]] = ("RoiAlign",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Replace; see the class."""
-        return replace_each(graph, "RoiAlign", "MS125", _replaced)
+        return "" if can_emit(graph, node) else _replaced(graph, node)
 
 
 def _replaced(graph: Graph, node: Operator) -> str:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .....ir import Builder, Graph, Operator, Value, onnx_dtype
-from .....passes.base import Change, Pass
-from .replace_each import replace_each
+from .....passes.pattern import PatternPass
+from ...dialect import can_emit
 
 
 @dataclass(frozen=True)
-class LowerUnique(Pass):
+class LowerUnique(PatternPass):
     """Compute by comparison where each value of Unique was first, where it went and how often it was.
 
     What it does:
@@ -42,18 +42,15 @@ class LowerUnique(Pass):
 
     name: ClassVar[str] = "lower-unique"
     codes: ClassVar[dict[str, str]] = {"MS108": "the places and counts of Unique are found by comparison"}
+    operators: ClassVar[tuple[str, ...]] = ("Unique",)
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Replace; see the class."""
-        return replace_each(graph, "Unique", "MS108", _replaced)
-
-
-def _replaced(graph: Graph, node: Operator) -> str:
-    data = graph.operands(node.key)[0]
-    if data is None or node.attribute("axis") is not None:
-        return ""
-    _compare(graph, node, data)
-    return "finds places and counts by comparison"
+        data = graph.operands(node.key)[0]
+        if can_emit(graph, node) or data is None or node.attribute("axis") is not None:
+            return ""
+        _compare(graph, node, data)
+        return "finds places and counts by comparison"
 
 
 def _compare(graph: Graph, node: Operator, data: Value) -> None:
