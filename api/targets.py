@@ -408,7 +408,7 @@ def target_of(path: str | Path, to: str | None = None) -> str:
     target = to or infer_target(Path(path))
     if target is None:
         raise UsageError(
-            "E001", f"cannot tell the target from `{path}`", hint=f"give --to {' | '.join(TARGETS)}"
+            "E001", f"cannot infer the target from `{path}`", hint=f"give --to {' | '.join(TARGETS)}"
         )
     return target
 

@@ -45,7 +45,7 @@ class WriteOutDoubleConvolutions(PatternPass):
         ... }''')
         >>> for change in WriteOutDoubleConvolutions().run(graph):
         ...     print(change)
-        LG103 is written out as a product of matrices, as it is in float64 - at `Conv`
+        LG103 is written as a product of matrices, because it is in float64 - at `Conv`
     """
 
     name: ClassVar[str] = "write-out-double-convolutions"
@@ -62,7 +62,7 @@ class WriteOutDoubleConvolutions(PatternPass):
             return ""
         graph.replace_uses(Value(node.key), found)
         graph.remove(node.key)
-        return "is written out as a product of matrices, as it is in float64"
+        return "is written as a product of matrices, because it is in float64"
 
 
 def _write_out(b: Builder, part: Graph, node: Operator) -> Value | None:

@@ -18,7 +18,7 @@ _NAMED, _LISTED = 3, 20
 _WHY = {
     "shape": "no other has that shape",
     "value": "no other has these values now",
-    "order": "it is registered last, and what is saved last under a name stays",
+    "order": "it is registered last, and the last tensor saved under a name stays",
 }
 
 
@@ -112,8 +112,8 @@ class Fit:
             lines.append(f"`{name}` is {shape} in the file, and {where} {list(data.shape)} in the net")
         if loose := [m.path for m in p.absent if m.unregistered]:
             lines.append(
-                f"{_count(loose)} lie in a plain list or dict, so that `save_checkpoint` never saw them: "
-                "make it a CellList"
+                f"{_count(loose)} are in a plain list or dict, which `save_checkpoint` does not see: make "
+                f"it a CellList"
             )
         if absent := [m.path for m in p.absent if not m.unregistered]:
             lines.append(f"{_count(absent)} of the net are not in the file, under any name")

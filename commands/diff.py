@@ -128,7 +128,7 @@ def _print_runs(runs: Runs) -> None:
         )
     print_table(table)
     if len(layers) > len(worst):
-        echo(f"and {len(layers) - len(worst)} parameters that are less apart (--json lists all)")
+        echo(f"and {len(layers) - len(worst)} parameters with smaller differences (--json lists all)")
     for side, names in zip(("first", "second"), runs.alone, strict=True):
         if names:
             echo(f"only in the {side}: {', '.join(names[:5])}" + (", …" if len(names) > 5 else ""))

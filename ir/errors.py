@@ -23,7 +23,7 @@ CODES: dict[str, str] = {
     "E104": "the framework refused to capture the model",
     "E105": "a framework that the model needs is not installed",
     "E106": "a size beyond regraft's limits or the available memory",
-    "E107": "a file that only a reader opens which may execute what it holds",
+    "E107": "only a reader that may run the file's content can open it",
     "E201": "operators without a lowering",
     "E202": "an operator has an attribute that its lowering does not read",
     "E203": "an operator is used in a form that its lowering does not cover",

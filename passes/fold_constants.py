@@ -30,7 +30,7 @@ from .uniform_conditions import MASK, TAKEN_WHERE_TRUE, find_whole_operand, hide
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Evaluate what does not depend on inputs or parameters.
+    """Evaluate operators that do not depend on inputs or parameters.
 
     What it does:
         Runs an ONNX operator whose operands are all constants in the ONNX reference evaluator and puts the

@@ -86,11 +86,11 @@ class TieWeights(Pass):
     codes: ClassVar[dict[str, str]] = {
         "TW101": "parameters were tied because the options ask for it",
         "TW102": "parameters are the same memory, and become one",
-        "TW103": "parameters are different views of one memory, which stay apart",
+        "TW103": "parameters are different views of one memory, and stay separate",
         "TW104": "parameters have equal values: regarded as a coincidence by default",
         "TW106": "a parameter is another one transposed, the same memory, and becomes a Transpose of it",
         "TW105": "nodes that depend on an input have a twin on a new input",
-        "TW109": "two branches have one structure and names that differ in a prefix, and train apart",
+        "TW109": "two branches with one structure, and names that differ in a prefix, train separately",
         "TW107": "the net ends at an internal output",
         "TW108": "branches that share a BatchNormalization update its statistics once each in training",
     }

@@ -44,7 +44,7 @@ class TestCheapErrorsFirst:
         [
             (("-o", "there", "--to", "mindspore"), ["E002", "`there` exists already", "--force"]),
             (("-o", "new", "--to", "tensorflow"), ["'tensorflow' is not one of 'mindspore', 'onnx'"]),
-            (("-o", "new"), ["E001", "cannot tell the target", "--to"]),
+            (("-o", "new"), ["E001", "cannot infer the target", "--to"]),
             (("-o", "new.onnx", "--to", "mindspore"), ["E001", "a directory", "`new.onnx`"]),
             (("-o", "new.onnx", "--pass", "tie-weight"), ["E502", "did you mean `tie-weights`"]),
             (("-o", "new.onnx", "--only-pass", "tie-weights:ti=a+b"), ["E502", "has no option `ti`"]),

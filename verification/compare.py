@@ -59,7 +59,7 @@ _INNER = 2
 
 _UNDECIDED = "decided by rounding alone"
 
-_INDISTINCT = "moved by rounding alone as far as its values are apart"
+_INDISTINCT = "moved by rounding alone as far as its values differ"
 
 RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
 """Why arrays fail that no run gives again."""

@@ -134,7 +134,7 @@ class Sensitivity:
         if self.unnoticed:
             found.append(f"{_list_names(self.unnoticed)} moved nothing")
         if self.alone and (self.moved or not self.unmeasured):
-            found.append(f"{_list_names(self.alone)} moved no output, only what a module alone gives")
+            found.append(f"{_list_names(self.alone)} moved no output, only the results of a module alone")
         if self.unmeasured:
             found.append(f"parameters: {self.unmeasured}")
         return found

@@ -148,7 +148,7 @@ class ModuleComparison:
             return replace(finding, why="a pass has done before it what it begins with")
         chosen = match(found.inputs, record.inputs) if found.inputs else []
         if chosen is None:
-            return replace(finding, why="what enters it in the target is not what enters it in the source")
+            return replace(finding, why="its inputs in the target differ from its inputs in the source")
         try:
             outputs = self._runner.run_module(call, [record.inputs[i] for i in chosen])
         except ModelError as error:

@@ -74,7 +74,7 @@ def _divergence(report: Report) -> list[str]:
             known = report.nets.blamed(report.first_divergence)
         lines += [f"first divergence: {name_call(known[0])}", *known[1:]]
         if any(row.call == report.first_divergence and row.isolated_passed for row in report.modules):
-            lines.append(f"  `{report.first_divergence}` is right alone: what enters it differs")
+            lines.append(f"  `{report.first_divergence}` is right alone: its inputs differ")
     frozen = _frozen(report)
     lines += frozen
     told = all(row.frozen for row in report.training if row.passed is False)
@@ -174,7 +174,10 @@ def _training(report: Report, *, brief: bool) -> list[str]:
     if brief:
         rows = [row for row in rows if row.passed is False]
         if rows and any(not row.passed for row in report.outputs):
-            return ["", f"{_many(len(rows), 'parameter or statistic')} trained otherwise, too (-v lists all)"]
+            return [
+                "",
+                f"{_many(len(rows), 'parameter or statistic')} also trained differently (-v lists all)",
+            ]
     return _render_table(_TRAINING, rows, _training_cells, _times_of_training, brief=brief)
 
 

@@ -37,7 +37,7 @@ class Tie(NamedTuple):
         times = f"{self.choices} times" if self.choices > 1 else "once"
         return (
             f"{self.operator} chooses {times} among equal values, up to {self.equal}: both sides take the "
-            "first, and what another choice leads to was not compared"
+            f"first, and the results of another choice were not compared"
         )
 
 

@@ -53,15 +53,14 @@ def _already(subject: Subject) -> list[Change]:
             return [
                 Change(
                     "NC101",
-                    f"{join_names(now)}{where} gave the same names until a call of "
-                    "the net changed them: without that call before it, an optimizer raises, and checkpoints "
-                    "have other names",
+                    f"{join_names(now)}{where} gave the same names until a call of the net changed them: "
+                    f"before such a call, an optimizer raises, and checkpoints have other names",
                     place=place.place,
                     severity="warning",
                     fixed=False,
                     modules=tuple(f"{path}.{n}" if path else n for n in now),
                     advice=f"`{'self' if path else subject.name}.{now[0]} = cell` in place of "
-                    "insert_child_to_cell, which gives no names",
+                    f"insert_child_to_cell, which does not set names",
                 )
             ]
     return []

@@ -6,7 +6,9 @@ from ...frontends.mindspore_cell.left_graph import lines_to_numpy
 from ...passes import Change
 from ..subject import Subject
 
-CODES = {"NP101": "a construct gives a tensor to NumPy: no graph can hold that, and no gradient passes it"}
+CODES = {
+    "NP101": "a `construct` passes a tensor to NumPy: a graph cannot hold that, and gradients stop there"
+}
 
 
 def find(subject: Subject) -> list[Change]:

@@ -56,7 +56,7 @@ def _made_in_calls(subject: Subject) -> list[Change]:
         Change(
             "TL102",
             f"`{method}` constructs this `{ast.unparse(node.func.func)}` in each call: its weights are new "
-            "every time, and nothing trains them",
+            f"every time and never trained",
             place=subject.place(node.lineno),
             severity="error",
             fixed=False,

@@ -6,10 +6,10 @@ from ...passes import Change
 
 CODES = {
     "LK101": "a setting of a layer is not the reference's",
-    "LK102": "an initial distribution is not the reference's, so that training starts elsewhere",
+    "LK102": "an initial distribution differs from the reference's, so training starts differently",
     "LK103": "a parameter is trained that the reference freezes, or frozen that it trains",
-    "LK104": "the outputs, or what one training step gives, are not the reference's for another reason",
-    "LK105": "parameters have other names than in the reference, so that its checkpoints do not fit",
+    "LK104": "the outputs or the results of one training step differ from the reference's for another reason",
+    "LK105": "parameter names differ from the reference's, so its checkpoints do not fit",
 }
 
 

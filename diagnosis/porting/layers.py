@@ -186,9 +186,9 @@ def _judge_padding(layer: _Layer) -> Trap | None:
             advice = f'pad_mode="pad", padding={_shorten(begins)}, or pad_mode="valid" as torch\'s default is'
         else:
             uneven = f"{_shorten(begins)} before and {_shorten(ends)} after"
-            shown = f"{uneven}{place}, as no padding of torch's does"
+            shown = f"{uneven}{place}, unlike any padding of torch"
     return (
-        f'`nn.{layer.name}` pads {shown} (pad_mode="same" by default); torch\'s pads nothing by default',
+        f'`nn.{layer.name}` pads {shown} (pad_mode="same" by default); torch\'s does not pad by default',
         advice,
     )
 
@@ -284,9 +284,9 @@ def _judge_dropout(layer: _Layer) -> Trap | None:
     if kept == 0.5:
         return None
     return (
-        f"`nn.Dropout({kept:g})` drops {1 - kept:g}: its first argument is what it keeps; torch's "
+        f"`nn.Dropout({kept:g})` drops {1 - kept:g}: its first argument is the kept ratio; torch's "
         f"nn.Dropout({kept:g}) drops {kept:g}",
-        f"nn.Dropout(p={kept:g}) for torch's, nn.Dropout(p={1 - kept:g}) for what it does now",
+        f"nn.Dropout(p={kept:g}) for torch's, nn.Dropout(p={1 - kept:g}) for its present behaviour",
     )
 
 

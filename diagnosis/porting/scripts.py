@@ -16,7 +16,7 @@ CODES = {
     "PT117": "nn.AdamWeightDecay corrects no bias: its first steps are larger than those of torch's AdamW",
     "PT118": "a custom bprop is lost when the net is exported or rewritten",
     "PT119": "an amp_level of O2 or O3 overrides to_float",
-    "PT120": "a Cell with auto_prefix=False gives the parameters of its parts names without theirs",
+    "PT120": "a Cell with auto_prefix=False names the parameters of its parts without the parts' names",
 }
 
 _GRADIENTS = ("value_and_grad", "grad", "GradOperation", "TrainOneStepCell", "TrainOneStepWithLossScaleCell")

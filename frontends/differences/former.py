@@ -32,7 +32,7 @@ FORMER: tuple[Former, ...] = (
     Former(
         'nn.Conv2d(4, 5, 4, padding="same", bias=False)',
         'nn.Conv2d(4, 5, 4, pad_mode="same")',
-        "an odd padding lies in front in torch and behind in MindSpore",
+        "an odd padding lies in front in torch and at the end in MindSpore",
         ("1x4x8x8",),
     ),
     Former("x * torch.linspace(0, 1, 4)", "x * ops.linspace(0, 1, 4)", "linspace has the type of its start"),

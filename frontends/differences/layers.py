@@ -273,7 +273,7 @@ LAYERS: tuple[Difference, ...] = (
         "F.scaled_dot_product_attention(x, x, x, m)",
         "ops.matmul(ops.softmax(ops.masked_fill(x @ x.mT / 2, m, -1e9)), x)",
         "ops.matmul(ops.softmax(ops.masked_fill(x @ x.mT / 2, ops.logical_not(m), -1e9)), x)",
-        "leaves out what the mask marks",
+        "leaves out the elements that the mask marks",
         "keeps the elements that the mask marks",
         given="m = [[True, True, False], [False, True, True], [True, False, False]]",
         said="`~m` in place of `m`",

@@ -29,7 +29,7 @@ def with_values(
         raise UsageError(
             "E001",
             "expected the name of a Cell with `params`, got a Cell",
-            hint="mindspore.load_checkpoint(FILE, net) gives it the values first",
+            hint="mindspore.load_checkpoint(FILE, net) loads the values first",
         )
     import mindspore
 

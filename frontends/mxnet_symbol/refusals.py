@@ -22,8 +22,8 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     (
         r".*backward.*|_contrib_MultiBoxTarget|_npx_multibox_target|_contrib_edge_id|_contrib_hawkesll|_scatter_set_nd"
         r"|reset_arrays|_set_value|fill_element_0index|_onehot_encode|_identity_with_attr_like_rhs",
-        "it makes what training compares with, or gradients",
-        "end the symbol at what the network predicts",
+        "it makes training targets or gradients",
+        "end the symbol at the network's predictions",
     ),
     (
         r".*_update(_phase.)?|multi_lars|multi_sum_sq|(multi_)?all_finite|amp_multicast",
@@ -53,7 +53,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     (
         r"_(random|sample)_.*|_npi_(bernoulli|choice|exponential|gamma|gumbel|logistic|multinomial|normal.*|pareto"
         r"|random_randint|rayleigh|shuffle|uniform.*|weibull|powerd)",
-        "it draws from a law, or computes its density, that no target has",
+        "it draws from a distribution, or computes a density, that no target has",
         "draw outside the model and give the numbers as an input",
     ),
     (
@@ -63,19 +63,19 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"_npi_(eig.*|svd|pinv.*|solve|tensorinv|tensorsolve|cholesky|norm|lstsq|qr)|_contrib_i?fft",
-        "it is a factorisation or a transform that the targets do not have alike",
+        "it is a factorisation or a transform that differs among the targets",
         "compute it outside the model and give the result as an input",
     ),
     (
         r"_np_.*|_npi_.*|_npx_.*",
-        "of the operators of `mx.np` and `mx.npx` those that layers are made of are read",
+        "regraft reads only those operators of `mx.np` and `mx.npx` that layers consist of",
         "write it with one that is read, or with `mx.sym`, and save the symbol again",
     ),
 )
 """(a pattern of whole names, why, what to do); the first that fits counts."""
 
 _OTHERS = (
-    "nobody has written a lowering for it",
+    "it has no lowering yet",
     "write it in operators that have one, or add a lowering (docs/adding.md)",
 )
 

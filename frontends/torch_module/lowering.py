@@ -139,9 +139,7 @@ class Lowerer:
         """
         for key in set(self.graph.updates) - set(updates):
             name = self.graph.parameter(key).name
-            self.context.notes.append(
-                f"`{name}` stays as it is: its rows are scaled down where they are read"
-            )
+            self.context.notes.append(f"`{name}` keeps its values: the model scales its rows down on reading")
         self.graph.updates = updates
 
     def _lower(self, node: Node) -> Result:

@@ -10,7 +10,7 @@ from ...ir import Missing
 if TYPE_CHECKING:
     from torch.fx import Node
 
-COMPLEX = "it makes or takes complex numbers, and nobody has written it on their real and imaginary parts"
+COMPLEX = "it uses complex numbers, and has no form on real and imaginary parts yet"
 """The reason of every operator on complex numbers."""
 
 _RULES: tuple[tuple[str, str, str], ...] = (
@@ -62,7 +62,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"efficient_attention|flash_attention|cudnn",
-        "it is a kernel that a device has of its own",
+        "it is a kernel of one device",
         "call `torch.nn.functional.scaled_dot_product_attention`",
     ),
     (
@@ -77,7 +77,7 @@ _OF_DEVICES = ("_", "cudnn", "miopen", "mkldnn", "mps")
 """Kernels that no program asks for by name."""
 
 _OTHERS = (
-    "nobody has written a lowering for it",
+    "it has no lowering yet",
     "write it in operators that have one, or add a lowering (docs/en/guides/extending.md)",
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..errors import ModelError
 
 _HINT = (
-    "copy the folder with what its links lead to (`cp -rL FOLDER NEW`), or download it as files: "
+    "copy the folder with the files behind its links (`cp -rL FOLDER NEW`), or download it as files: "
     "`hf download NAME --local-dir NEW`"
 )
 

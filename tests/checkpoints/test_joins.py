@@ -97,7 +97,7 @@ def test_without_a_word_it_is_refused_with_what_to_write(nets, tmp_path):
     with pytest.raises(ModelError, match="E801") as error:
         convert_checkpoint(tmp_path / "a.pth", tmp_path / "b.pth", like=f"{file}:Apart")
     assert '{"qkv": ["q", "k", "v"]}' in error.value.hint
-    assert "shapes do not tell which" in error.value.hint
+    assert "shapes do not decide which" in error.value.hint
 
 
 def test_an_optimizers_state_is_split_too(nets, tmp_path):

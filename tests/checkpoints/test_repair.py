@@ -221,7 +221,7 @@ def test_what_lies_in_a_plain_list_was_never_saved(nets, tmp_path):
     result = invoke("diff", f"{path}:Loose", old)
     assert result.exit_code == 1
     assert "INCOMPLETE: 2 of 4" in result.output
-    assert "lie in a plain list or dict" in result.output
+    assert "are in a plain list or dict" in result.output
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ class TestNoise:
     def test_that_reaches_across_all_values_proves_nothing(self) -> None:
         found = compare(NORMAL, -NORMAL, Yardstick(noise=self.of(2.0)))
         assert found.passed
-        assert found.unproven == "moved by rounding alone as far as its values are apart"
+        assert found.unproven == "moved by rounding alone as far as its values differ"
 
     def test_of_a_random_source_fails(self) -> None:
         found = compare(NORMAL, NORMAL + 1, Yardstick(noise=lambda _: np.full(NORMAL.shape, np.nan)))

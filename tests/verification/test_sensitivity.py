@@ -74,7 +74,7 @@ def test_a_bias_that_the_function_cannot_see_is_proved_by_its_module_only() -> N
     assert coverage.sensitivity.alone == ["k.bias"]
     assert coverage.sensitivity.unnoticed == []
     assert "5 of 6 parameters moved an output" in coverage.line()
-    assert "not proved: `k.bias` moved no output, only what a module alone gives" in coverage.line()
+    assert "not proved: `k.bias` moved no output, only the results of a module alone" in coverage.line()
 
 
 class Frozen(nn.Module):

@@ -173,5 +173,5 @@ class RecipeReport:
         remarks = [row for row in self.rows if not row.counts]
         if not remarks:
             return []
-        head = "settings of the recipe that are said differently, or matter little:"
+        head = "settings of the recipe that are stated differently, or matter little:"
         return ["", head, *(line for row in remarks for line in row.lines())]

@@ -76,9 +76,8 @@ def _lacking(model: onnx.ModelProto, error: Exception) -> str:
     if opset >= _FIRST_OPSET:
         return "ONNX Runtime lacks the operator in this element type on the CPU; --no-verify writes the model"
     return (
-        f"it runs operators from opset {_FIRST_OPSET} on, and the model's opset is {opset}: --no-verify "
-        "writes the model, and what onnx.version_converter makes of it, where it can, is a source to verify "
-        "against"
+        f"it runs opset {_FIRST_OPSET} or later, and the model's opset is {opset}: --no-verify writes the "
+        f"model without a comparison; or verify against a copy from onnx.version_converter"
     )
 
 

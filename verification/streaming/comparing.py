@@ -32,7 +32,8 @@ from .torch_pieces import TorchPieces
 _NARROW = "bfloat16"
 """The element type that neither target's runtime has kernels for on the CPU."""
 
-_LEFT_OUT = "other draws and sizes, training, and what changes of parameters do, as the models ran in pieces"
+_LEFT_OUT = "other draws and sizes, training, and the effect of parameter changes, because the models ran "
+"in pieces"
 
 _FOLLOWED = (
     "each module of the source, run on the target's values of the modules before it, agreed with the "

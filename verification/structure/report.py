@@ -122,7 +122,7 @@ class Structure:
         if self.shared:
             lines += [
                 "",
-                "weights that are shared differently, so that training moves them apart or together:",
+                "weights that are shared differently, so training separates or joins them:",
             ]
             lines += [f"  {row}" for row in self.shared]
         if self.settings:

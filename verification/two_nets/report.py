@@ -53,13 +53,13 @@ class Laws:
                 lines.append(
                     f"    {write_line(', '.join(remedies), places)}"
                     if remedies
-                    else f"    {self.framework} has no such law"
+                    else f"    {self.framework} has no such distribution"
                 )
             if not self.train:
                 lines.append("  training would start elsewhere; with --train this counts as a difference")
         if unknown:
             names = ", ".join(f"`{n}`" for n in braced([row.parameter for row in unknown]))
-            lines += ["", f"initial distributions not told: {names}", f"  {unknown[0].reason}"]
+            lines += ["", f"initial distributions not inferred: {names}", f"  {unknown[0].reason}"]
         return lines
 
 
@@ -195,7 +195,7 @@ class Nets:
     def _unpaired(self) -> list[str]:
         lines: list[str] = []
         if self.differing:
-            lines.append("weights: each net kept its own; --copy-weights gives the target the source's")
+            lines.append("weights: each net kept its own; --copy-weights copies the source's into the target")
         lines += [f"weights: `{name}` has other values in the target" for name in braced(self.differing)]
         for row in self.pairs:
             if row.equal is None:
@@ -269,7 +269,7 @@ def _by_remedy(rows: Sequence[LawRow]) -> dict[tuple[str, tuple[str, ...], tuple
         laws = tuple(
             f"{row.target.rpartition('.')[2]}: {row.source_law or 'unknown'} in the source, "
             f"{row.target_law or 'unknown'} in the target"
-            + (f" (told from the {' and '.join(row.measured)}'s values)" if row.measured else "")
+            + (f" (inferred from the {' and '.join(row.measured)}'s values)" if row.measured else "")
             for row in found
         )
         key = (found[0].class_name, tuple(row.remedy for row in found if row.remedy), laws)

@@ -242,8 +242,8 @@ def _turned(given: Mapping[str, TensorData], net: Graph, place: str) -> dict[str
     if turned and square:
         raise ModelError(
             "E801",
-            f"{len(turned)} matrices of the checkpoint are transposed (`{next(iter(turned))}`), and of a "
-            f"square one its shape does not tell: `{square[0]}`",
+            f"{len(turned)} matrices of the checkpoint are transposed (`{next(iter(turned))}`), and the "
+            f"shape of a square one does not decide: `{square[0]}`",
             place=place,
             hint="transpose them where the checkpoint is made",
         )
@@ -263,7 +263,7 @@ def _fused_hint(only_source: Sequence[str], only_target: Sequence[str]) -> str:
                 return (
                     f'if `{layer}` holds these together, state it with --map FILE: {{"{layer}": {listed}}} '
                     f'where its rows are one after another, {{"{layer}": {{"parts": {listed}, "heads": N}}}} '
-                    "where they alternate; shapes do not tell which"
+                    "where they alternate; shapes do not decide which"
                 )
     return ""
 

@@ -40,11 +40,11 @@ class FoldPreluSlopes(PatternPass):
         ... }''')
         >>> for change in FoldPreluSlopes().run(graph):
         ...     print(change)
-        MS104 reads its slope as it is stored - at `PRelu`
+        MS104 reads its slope in the stored shape - at `PRelu`
     """
 
     name: ClassVar[str] = "fold-prelu-slopes"
-    codes: ClassVar[dict[str, str]] = {"MS104": "a PRelu reads its slope as it is stored"}
+    codes: ClassVar[dict[str, str]] = {"MS104": "a PRelu reads its slope in the stored shape"}
     operators: ClassVar[tuple[str, ...]] = ("PRelu",)
 
     def rewrite(self, graph: Graph, node: Operator) -> str:
@@ -54,7 +54,7 @@ class FoldPreluSlopes(PatternPass):
             return ""
         graph.set_operand(node.key, 1, source)
         node.domain = DOMAIN
-        return "reads its slope as it is stored"
+        return "reads its slope in the stored shape"
 
 
 def _find_stored_slope(graph: Graph, node: Operator) -> Value | None:

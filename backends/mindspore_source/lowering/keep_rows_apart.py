@@ -56,11 +56,11 @@ class KeepRowsApart(Pass):
         ... }''')
         >>> for change in KeepRowsApart().run(graph):
         ...     print(change)
-        MS122 a row that is hidden whole spoils no other on CPU - at `Softmax`
+        MS122 a fully hidden row does not affect other rows on CPU - at `Softmax`
     """
 
     name: ClassVar[str] = "keep-rows-apart"
-    codes: ClassVar[dict[str, str]] = {"MS122": "a row that is hidden whole spoils no other on CPU"}
+    codes: ClassVar[dict[str, str]] = {"MS122": "a fully hidden row does not affect other rows on CPU"}
 
     def run(self, graph: Graph) -> list[Change]:
         """Mark; see the class."""

@@ -11,7 +11,7 @@ from ....passes.pattern import PatternPass
 
 @dataclass(frozen=True)
 class SeparatePadsFromPools(PatternPass):
-    """Keep ONNX Runtime from folding a Pad into the pool behind it.
+    """Keep ONNX Runtime from folding a Pad into the pool after it.
 
     What it does:
         Gives a pool without pads behind a Pad `auto_pad="VALID"`, and puts a Max of one operand before any

@@ -12,7 +12,7 @@ from ..regions import home_of, is_leaf, move_regions
 
 @dataclass(frozen=True)
 class SplitSharedLayers(Pass):
-    """Give each place where a stateless leaf is registered one of its own.
+    """Give each place of a stateless leaf its own instance.
 
     What it does:
         Makes of a leaf without parameters that is registered several times (`act = ReLU()` given to every

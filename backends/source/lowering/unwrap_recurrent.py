@@ -13,7 +13,7 @@ from ....passes.places import Places
 
 @dataclass(frozen=True)
 class UnwrapRecurrent(Pass):
-    """Move what surrounds the one recurrent layer of a module to its caller.
+    """Move the operators around the one recurrent layer of a module to its caller.
 
     What it does:
         In a call of a module without children that runs one recurrent layer, makes everything else (states of

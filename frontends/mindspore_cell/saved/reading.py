@@ -320,7 +320,7 @@ class _Bounded(Lowerer):
             found = super().lower(run, node)
         except (ValueError, ArithmeticError, LookupError, TypeError, MemoryError) as error:
             raise UnsupportedError(
-                "E203", f"`{node.op}` cannot be lowered as it is here: {error}", place=place
+                "E203", f"`{node.op}` cannot be lowered in this form: {error}", place=place
             ) from error
         self._budget.spend(graph, range(before, graph._next), place)
         return found

@@ -143,8 +143,8 @@ def kept_between_calls(
     if not kept or not differ(alone, after):
         return []
     return [
-        f"`{place}` keeps what a first call computes of its inputs, and later calls of the model use it: the "
-        "graph computes it at each call"
+        f"`{place}` keeps a result of the first call, which later calls of the model use: the graph "
+        f"computes it in each call"
         for place in dict.fromkeys(e.place for e in kept)
     ]
 

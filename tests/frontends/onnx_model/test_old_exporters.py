@@ -278,6 +278,6 @@ def test_an_opset_that_onnx_runtime_has_not_is_named(tmp_path: Path) -> None:
     regraft.save(loaded, tmp_path / "a.onnx")
     with pytest.raises(ModelError, match="E702") as error:
         regraft.verify(loaded, tmp_path / "a.onnx")
-    assert "from opset 7 on, and the model's opset is 6" in error.value.hint
+    assert "opset 7 or later, and the model's opset is 6" in error.value.hint
     session = onnxruntime.InferenceSession(tmp_path / "a.onnx")
     np.testing.assert_allclose(session.run(None, {"x": X})[0], X + _channels(C), rtol=1e-6)

@@ -19,7 +19,7 @@ _KEEPING = frozenset(
 
 @dataclass(frozen=True)
 class LowerGatherNd(PatternPass):
-    """Write out what MindSpore's GatherND does not have.
+    """Write out the forms that MindSpore's GatherND lacks.
 
     What it does:
         Adds the sizes of the axes to coordinates below zero, and puts the number of the batch before
