@@ -9,14 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from ..ir import Constant, Graph, Operator, Parameter, TensorData, Value
-from .base import Change, Pass
-from .places import Places
+from .pattern import PatternPass
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 
 @dataclass(frozen=True)
-class JoinBiases(Pass):
+class JoinBiases(PatternPass):
     """Make an Add of one number a channel, behind a convolution without a bias, the convolution's bias.
 
     What it does:
@@ -56,33 +55,22 @@ class JoinBiases(Pass):
     name: ClassVar[str] = "join-biases"
     codes: ClassVar[dict[str, str]] = {"JB101": "a bias is added after its convolution"}
     needs_dataflow: ClassVar[bool] = True
+    operators: ClassVar[tuple[str, ...]] = ("Add",)
+    nested: ClassVar[bool] = True
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Join; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for part in list(graph.subgraphs()):
-            for node in part.operators():
-                found = _find_convolution(part, node)
-                if found is None:
-                    continue
-                convolution, bias = found
-                changes.append(
-                    Change(
-                        "JB101", "is the bias of the convolution before it", place=places.of(part, node.key)
-                    )
-                )
-                part.set_operand(convolution.key, 2, bias)
-                part.replace_uses(Value(node.key), Value(convolution.key))
-            if changes:
-                part.remove_dead()
-        return changes
+        found = _find_convolution(graph, node)
+        if found is None:
+            return ""
+        convolution, bias = found
+        graph.set_operand(convolution.key, 2, bias)
+        graph.replace_uses(Value(node.key), Value(convolution.key))
+        return "is the bias of the convolution before it"
 
 
 def _find_convolution(part: Graph, node: Operator) -> tuple[Operator, Value] | None:
-    """Return the convolution before an Add and the bias that it adds; None for any other operator."""
-    if node.qualified_name != "Add":
-        return None
+    """Return the convolution before an Add and the bias that it adds; None without one."""
     operands = part.operands(node.key)
     for value, other in (operands, reversed(operands)):
         layer = None if value is None else part.producer(value)

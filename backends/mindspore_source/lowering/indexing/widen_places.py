@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .....ir import Builder, Graph, TensorType, Value, onnx_dtype
-from .....passes.base import Change, Pass
-from .....passes.places import Places
+from .....ir import Builder, Graph, Operator, TensorType, Value, onnx_dtype
+from .....passes.pattern import PatternPass
 from ...operators import DOMAIN
 
 _NARROW = {"ArgMin": 0, "TopK": 1}
@@ -17,7 +16,7 @@ _SELECTING = frozenset({"Gather", "GatherElements", "GatherND"})
 
 
 @dataclass(frozen=True)
-class WidenPlaces(Pass):
+class WidenPlaces(PatternPass):
     """Cast the places that ArgMin and TopK find to int64.
 
     What it does:
@@ -51,19 +50,13 @@ class WidenPlaces(Pass):
     codes: ClassVar[dict[str, str]] = {
         "MS109": "an operator finds places as int32, which are cast where that can be seen"
     }
+    operators: ClassVar[tuple[str, ...]] = ("ArgMin", "TopK")
 
-    def run(self, graph: Graph) -> list[Change]:
+    def rewrite(self, graph: Graph, node: Operator) -> str:
         """Widen; see the class."""
-        places = Places(graph)
-        changes: list[Change] = []
-        for node in graph.operators():
-            found = _NARROW.get(node.qualified_name)
-            if found is None:
-                continue
-            changes.append(Change("MS109", "gives places of int32", places.of(graph, node.key)))
-            node.domain = DOMAIN
-            if found >= len(node.types):
-                continue
+        found = _NARROW[node.qualified_name]
+        node.domain = DOMAIN
+        if found < len(node.types):
             value, known = Value(node.key, found), node.types[found]
             node.types[found] = None if known is None else TensorType("int32", known.shape)
             if _is_seen(graph, value):
@@ -71,7 +64,7 @@ class WidenPlaces(Pass):
                 with b.inside(node.call, node.location):
                     wide = b.op("Cast", value, types=[known], to=onnx_dtype("int64"))
                 graph.replace_uses(value, wide, except_in=[wide.node])
-        return changes
+        return "gives places of int32"
 
 
 def _is_seen(graph: Graph, places: Value) -> bool:
