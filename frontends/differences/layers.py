@@ -68,6 +68,7 @@ LAYERS: tuple[Difference, ...] = (
         "looks 5 channels to either side",
         "at 5 channels in all",
         ("2x7x3x3",),
+        said="depth_radius=2, alpha=2e-05, beta=0.75",
     ),
     Difference(
         "nn.LocalResponseNorm(5)",
@@ -78,6 +79,7 @@ LAYERS: tuple[Difference, ...] = (
         ("2x7x3x3",),
         left_out="alpha",
         code="PT121",
+        said="alpha=2e-05, beta=0.75",
     ),
     Difference(
         "nn.LocalResponseNorm(5, 0.01, 0.75, 2.0)",
@@ -86,6 +88,7 @@ LAYERS: tuple[Difference, ...] = (
         "multiplies the sum by alpha",
         "by alpha / size",
         ("2x7x3x3",),
+        said="alpha=0.002",
     ),
     Difference(
         "nn.GELU()",
@@ -248,6 +251,7 @@ LAYERS: tuple[Difference, ...] = (
         'nn.RNN(4, 6, nonlinearity="relu")(x)[0]',
         "is of tanh",
         "of ReLU",
+        said='nonlinearity="relu"',
     ),
     Difference(
         "nn.LSTMCell(4, 6)(x, (y, z))[0]",
@@ -268,6 +272,7 @@ LAYERS: tuple[Difference, ...] = (
         "nn.MultiheadAttention(4, 2, batch_first=True)(x, x, x)[0]",
         "takes axis 0 for time",
         "axis 1",
+        said="batch_first=True",
     ),
     Difference(
         "F.scaled_dot_product_attention(x, x, x, m)",
