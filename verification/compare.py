@@ -54,7 +54,7 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 _TINY = {"float32": 2.0**-126, "bfloat16": 2.0**-126}
 """Element type -> smallest normal number, below which a runtime may compute with zeros."""
 
-_INNER = 2
+INNER = 2
 """Units in the last place that values added up inside an operator may be off."""
 
 _UNDECIDED = "decided by rounding alone"
@@ -223,7 +223,7 @@ def _compare_floats(source: np.ndarray, target: np.ndarray, by: Yardstick) -> Co
 def _closeness(source: np.ndarray, target: np.ndarray, extent: Extent, by: Yardstick) -> float:
     """Return how far arrays may be apart before anything is measured."""
     dtype = _coarser(source, target)
-    close = _epsilon(dtype) * max(by.ulps * extent.scale, _INNER * by.inner) + by.absolute_tolerance
+    close = _epsilon(dtype) * max(by.ulps * extent.scale, INNER * by.inner) + by.absolute_tolerance
     floor = by.ulps * _TINY.get(real_type(dtype), 0.0)
     return floor if close < extent.apart <= floor else close
 

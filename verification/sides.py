@@ -10,9 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from ..ir import Graph, ModelError, Operator, walk_operators
-from .compare import EPSILON, MULTIPLE, Types, Yardstick, compare
+from .compare import EPSILON, INNER, MULTIPLE, Types, Yardstick, compare
 from .conditioning import Again, Cost, Rounding, UnitsAlone
 from .report import OutputRow
+from .runners.onnx_rounding import error_of
 from .runners.onnx_runner import OnnxRunner
 from .runners.runs import ELUS, Coarse, RoundsLike, Run, Runner
 
@@ -194,7 +195,15 @@ class Sides:
         if self.exact is not None:
             return Cost(target)
         inner = [_scale_of(n) for n in operators if n.qualified_name in ELUS]
-        return Cost(max(target, source), max(inner, default=0.0))
+        return Cost(max(target, source), max([*inner, *self._coarse_in(operators)], default=0.0))
+
+    def _coarse_in(self, operators: Sequence[Operator]) -> list[float]:
+        """Return the absolute errors of kernels on either side, for a source that cannot add them itself."""
+        if isinstance(self.source, RoundsLike) or self.target.runtime == self.source.runtime:
+            return []
+        sides = [side.kernel_errors for side in (self.source, self.target) if isinstance(side, Coarse)]
+        found = [error_of(o.op_type, errors) for o in operators if not o.domain for errors in sides]
+        return [MULTIPLE / INNER * error.absolute for error in found if error is not None]
 
     def _cost_alone(self, call: str) -> Cost:
         """Return the rounding that the runtimes may add in one module call."""

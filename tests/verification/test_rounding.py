@@ -8,7 +8,7 @@ import pytest
 from regraft.backends.onnx_model import to_model
 from regraft.ir import Builder, Graph, TensorType
 from regraft.verification.conditioning import Change
-from regraft.verification.runners.onnx_rounding import round_products
+from regraft.verification.runners.onnx_rounding import round_results
 from regraft.verification.runners.onnx_runner import OnnxRunner
 
 
@@ -22,7 +22,7 @@ def model(operator: str, dtype: str = "float32", **attributes: object):
 
 def assert_square_is_off(moved):
     x = np.arange(9, dtype=np.float32).reshape(3, 3)
-    round_products(moved, Change(1, 64))
+    round_results(moved, Change(1, 64))
     runner = OnnxRunner(moved)
     try:
         found = runner.run({"x": x}).outputs[0][1]
@@ -44,7 +44,7 @@ def test_a_sum_of_products_is_off_by_its_rounding(operator, attributes):
 def test_what_is_not_rounded_stays(operator, dtype):
     moved = model(operator, dtype)
     before = [node.op_type for node in moved.graph.node]
-    round_products(moved, Change(1, 64))
+    round_results(moved, Change(1, 64))
     assert [node.op_type for node in moved.graph.node] == before
 
 

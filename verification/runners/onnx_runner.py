@@ -24,12 +24,12 @@ from ..conditioning import Change
 from ..structure.settings import ratios_in
 from ..structure.sharing import Held
 from .onnx_metadata import read_calls
-from .onnx_rounding import round_products
+from .onnx_rounding import KERNEL_ERRORS, is_rounded, round_results
 from .onnx_sessions import open_session, run_part, run_session, session_options
 from .onnx_slices import Slices
 from .onnx_weights import Weights, give_weights, split_graph, split_weights, values_of
 from .records import IN_MEMORY, ValueStore
-from .runs import CallRecord, Run
+from .runs import CallRecord, KernelErrors, Run
 
 _IN_MEMORY = 64_000_000
 """Bytes of a file above which all sessions map its weights."""
@@ -123,6 +123,7 @@ class OnnxRunner:
         self._weights = [t for t in graph.initializer if t.name in names]
         self._altered: dict[str, np.ndarray] = {}
         self._rounding: Change | None = None
+        self._errors = KERNEL_ERRORS
         self._taking: dict[tuple[Change | None, tuple[str, ...]], onnxruntime.InferenceSession] = {}
 
     def _load(self, model: Graph | onnx.ModelProto | Path | str) -> tuple[onnx.ModelProto, Weights]:
@@ -223,12 +224,12 @@ class OnnxRunner:
 
     def _whole(self, further: tuple[str, ...]) -> onnxruntime.InferenceSession:
         """Return a session on the whole model; cached unless it has further outputs and no weight inputs."""
-        if self._altered:
+        if self._altered or (self._rounding is not None and self._rounds):
             key = (self._rounding, further)
             if key not in self._taking:
                 taking = self._sliced.with_outputs(further)
                 _take(taking, self._altered)
-                round_products(taking, self._rounding)
+                round_results(taking, self._rounding, self._errors)
                 self._taking[key] = self.session(taking)
             return self._taking[key]
         if further:
@@ -307,9 +308,23 @@ class OnnxRunner:
         record = self.calls[call]
         part = self._sliced.between(record["inputs"], record["outputs"])
         _take(part, self._altered)
-        round_products(part, self._rounding)
+        round_results(part, self._rounding, self._errors)
         feeds = {**self._altered, **dict(zip(record["inputs"], inputs, strict=True))}
         return run_session(self.session(part, once=True), record["outputs"], feeds)
+
+    @cached_property
+    def _rounds(self) -> bool:
+        """Whether rounding is added to a result of the model."""
+        return any(is_rounded(node, self._errors) for node in self._model.graph.node)
+
+    @property
+    def kernel_errors(self) -> KernelErrors:
+        """Return the errors of coarse kernels; see `Coarse`."""
+        return KERNEL_ERRORS
+
+    def round_like(self, errors: KernelErrors) -> None:
+        """Take errors into account that the other runtime's kernels have; see `RoundsLike`."""
+        self._errors = {**errors, **KERNEL_ERRORS}
 
     @property
     def fuses(self) -> bool:

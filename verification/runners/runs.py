@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -200,8 +200,22 @@ class Fusing(Protocol):
         ...
 
 
-KernelErrors = Mapping[str, tuple[float, float]]
-"""Operator of torch (``aten.exp``) -> the error of results in units in the last place: of each, and of 1."""
+class KernelError(NamedTuple):
+    """The error of a kernel's results in units in the last place.
+
+    Attributes:
+        relative: units of each result.
+        absolute: units of 1.
+        scaled: units of the operand, by which the kernel multiplies what has an absolute error.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+    scaled: float = 0.0
+
+
+KernelErrors = Mapping[str, KernelError]
+"""Operator of torch (``aten.exp``) -> the error of its results."""
 
 
 @runtime_checkable

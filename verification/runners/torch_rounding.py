@@ -42,9 +42,11 @@ def round_inside(
             coarse = (errors or {}).get(str(func.overloadpacket).rstrip("_"))
             if coarse is not None and isinstance(out, torch.Tensor) and out.dtype == torch.float32:
                 unit = float(change(np.full((), _PROBE, np.float32)) - np.float32(_PROBE)) / _PROBE
-                relative, absolute = (unit * error for error in coarse)
                 with torch.no_grad():
-                    return out.add_(torch.where(out.isfinite(), out * relative + absolute, 0.0))
+                    off = out * (unit * coarse.relative) + unit * coarse.absolute
+                    if coarse.scaled:
+                        off += _reach(args[0], out) * (unit * coarse.scaled)
+                    return out.add_(torch.where(out.isfinite(), off, 0.0))
             if func not in (aten.elu.default, aten.elu_.default):
                 return out
             alpha, scale = (*args[1:3], 1.0, 1.0)[:2]
@@ -54,6 +56,12 @@ def round_inside(
             return out.add_(torch.where(below, off * (0.5 * abs(alpha * scale)), torch.zeros_like(off)))
 
     return Rounded()
+
+
+def _reach(operand: Any, out: Any) -> Any:
+    """Return the size of each element of an operand; that of the largest where its shape is another."""
+    sizes = operand.abs().nan_to_num(0.0, 0.0)
+    return sizes if operand.shape == out.shape or not sizes.numel() else sizes.max()
 
 
 def is_alterable(tensor: Any) -> bool:

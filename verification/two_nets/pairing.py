@@ -22,6 +22,7 @@ from .constants import constants_of_layers
 from .fusing import Fused, Stated, fused_of, groups_of, put_together, stated_groups
 from .layers import Layer, Net, describe, in_order_of_calls, tied_layers, with_tied
 from .orientation import is_turned
+from .outer_biases import find_outer_biases
 from .pair_map import PairMap
 
 _NORMALISING = {"weight", "bias", "running_mean", "running_var"}
@@ -56,9 +57,11 @@ class ParameterPair:
     @property
     def fits(self) -> bool:
         """Whether the values of one are those of the other: transposed, or with axes of one element added."""
+        shapes = self.shape, self.target_shape
+        if min(map(len, shapes)) == 1:  # a vector, which the other side may write as [1, n, 1, 1]
+            return prod(shapes[0]) == prod(shapes[1]) == max(map(max, shapes))
         return self.turned or (
-            prod(self.shape) == prod(self.target_shape)
-            and plain_shape(self.shape) == plain_shape(self.target_shape)
+            prod(shapes[0]) == prod(shapes[1]) and plain_shape(shapes[0]) == plain_shape(shapes[1])
         )
 
     def applied(self, array: np.ndarray) -> np.ndarray:
@@ -550,13 +553,10 @@ class _Search:
                     if layer.path not in self.mapping.without:
                         alone.append((key, name))
                     continue
-                done.parameters[key, other] = ParameterPair(
-                    name,
-                    done.target.names[other],
-                    done.by[layer.path],
-                    done.source.parameter(key).data.shape,
-                    done.target.parameter(other).data.shape,
-                )
+                done.parameters[key, other] = self._pair_of(key, other, done.by[layer.path])
+        if self.is_called:
+            for keys in find_outer_biases(nets, whole, done.layers, done.parameters):
+                done.parameters[keys] = self._pair_of(*keys, "neighbours")
         taken = [{keys[side] for keys in done.parameters} for side in (0, 1)]
         done.only_source = list(dict.fromkeys(name for key, name in alone if key not in taken[0]))
         done.only_target = [
@@ -568,6 +568,11 @@ class _Search:
         if self.is_called:
             self._turn()
         return done
+
+    def _pair_of(self, source: int, target: int, by: str) -> ParameterPair:
+        mine, theirs = self._net(0), self._net(1)
+        shapes = mine.parameter(source).data.shape, theirs.parameter(target).data.shape
+        return ParameterPair(mine.names[source], theirs.names[target], by, *shapes)
 
     def _take_fused(self, held: Sequence[Mapping[str, Layer]]) -> None:
         """Set the pairs of a layer and of what was put together aside: their parameters are no pairs."""
