@@ -77,7 +77,7 @@ def read_checkpoint(
 def read_training(
     path: Path | str, notes: list[str], part: str | None = None
 ) -> tuple[dict[str, TensorData], OptimizerState | None]:
-    """(the weights of a checkpoint as `read_checkpoint` gives them, what an optimizer keeps of them).
+    """Return (the weights of a checkpoint as `read_checkpoint` gives them, what an optimizer keeps of them).
 
     MindSpore's slots are tensors of the file like any other, and no weights here; MXNet keeps its in files of
     their own.

@@ -203,7 +203,7 @@ def _with_optimizer(
 def forward(
     mapping: Map, given: Mapping[str, TensorData], place: str
 ) -> tuple[dict[str, TensorData], list[str]]:
-    """(tensors of the target, notes) from tensors of the source.
+    """Return (tensors of the target, notes) from tensors of the source.
 
     Raises:
         ModelError: E801 when names, shapes or element types do not fit.
@@ -250,7 +250,7 @@ def forward(
 def backward(
     mapping: Map, given: Mapping[str, TensorData], place: str
 ) -> tuple[dict[str, TensorData], list[str]]:
-    """(tensors of the source, notes) from tensors of the target.
+    """Return (tensors of the source, notes) from tensors of the target.
 
     Raises:
         ModelError: E801 when names, shapes or element types do not fit.

@@ -104,7 +104,7 @@ class Join:
 def stacked(
     parts: dict[str, tuple[int, ...]], whole: str, shape: tuple[int, ...], dtype: str, heads: int = 1
 ) -> Join:
-    """Parts whose rows stand in one tensor, one part after another or alternating by heads.
+    """Return parts whose rows stand in one tensor, one part after another or alternating by heads.
 
     Args:
         parts: names and shapes of the parts, which are equal where they alternate.
@@ -265,7 +265,7 @@ def read_fused(path: Path | str) -> list[Fused]:
 def take_joined(
     joins: Sequence[Join], given: Mapping[str, TensorData]
 ) -> tuple[dict[str, TensorData], dict[str, TensorData]]:
-    """(the other side's tensors of all groups, what of the checkpoint belongs to none)."""
+    """Return (the other side's tensors of all groups, what of the checkpoint belongs to none)."""
     made: dict[str, TensorData] = {}
     for join in joins:
         made |= join.applied(given)

@@ -122,7 +122,7 @@ def _names_of(
     kept: Mapping[int, Mapping[str, TensorData]],
     tensors: Mapping[str, TensorData],
 ) -> tuple[dict[int, str], str]:
-    """(number of a parameter in an optimizer -> its name, why that cannot be told)."""
+    """Return (number of a parameter in an optimizer -> its name, why that cannot be told)."""
     numbers = [list(g["params"]) for g in groups]  # pyright: ignore[reportArgumentType]
     stated = [g.get("param_names") for g in groups]
     if all(isinstance(s, list) and len(s) == len(n) for s, n in zip(stated, numbers, strict=True)):

@@ -196,7 +196,7 @@ def is_one(a: TensorData, b: TensorData) -> bool:
 def _kept(
     candidates: list[Member], fitting: list[Member], data: TensorData, saved_here: bool
 ) -> tuple[Member | None, str]:
-    """(whose tensor a shared name holds, what tells); no one where nothing tells."""
+    """Return (whose tensor a shared name holds, what tells); no one where nothing tells."""
     if len(fitting) == 1:
         return fitting[0], "shape"
     array = data.numpy()
@@ -239,7 +239,7 @@ class _Names:
         return any(name in table for _, table in self.exact)
 
     def standing_for(self, name: str) -> tuple[list[Member], str]:
-        """(the parameters that a name of a file stands for, in the order of saving; what tells)."""
+        """Return (the parameters that a name of a file stands for, in the order of saving; what tells)."""
         for by, table in self.exact:
             key = plain_name(name) if by == "spelling" else name
             if key in table:

@@ -264,7 +264,7 @@ def _rules(mine: _Table, theirs: _Table, *, insert: bool) -> list[_Rule]:
 
 
 def _second_sets(here: _Table, there: _Table, same: _Rule, mine: Shapes, theirs: Shapes) -> list[_Rule]:
-    """Parts under which a side has every name of the other's again, such as an average: `ema.`."""
+    """Return parts under which a side has every name of the other's again, such as an average: `ema.`."""
     left = _Table([name for name in here.names if name not in same.pairs], here.names.__getitem__)
     rules = [r for r in _rules(left, there, insert=False) if r.front and _is_sound(r, mine, theirs)]
     return [r for r in rules if set(r.pairs.values()) == set(same.pairs.values())]
@@ -286,7 +286,7 @@ def _wrapped(mine: _Table, theirs: _Table) -> _Rule:
 
 
 def _without_a_part(parts: Parts) -> Iterator[tuple[Parts, Parts, bool]]:
-    """(a part, what is left without it, whether it is the front one), the last name of all apart."""
+    """Yield (a part, what is left without it, whether it is the front one), the last name of all apart."""
     last = len(parts) - 1
     for i in range(last):
         for j in range(i + 1, last + 1):
@@ -318,7 +318,7 @@ def _fits(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
 
 
 def _chosen(rules: list[_Rule]) -> tuple[list[_Rule], list[str]]:
-    """(the rules that hold, those of which each would do as well as another).
+    """Return (the rules that hold, those of which each would do as well as another).
 
     Args:
         rules: the first leaves nothing out.

@@ -224,7 +224,7 @@ def diff_runs(first: Path | str, second: Path | str, map_: Path | str | None = N
 
 
 def _numbered(folder: Path) -> dict[int, Path]:
-    """Number -> file; where names hold several, the first that is not the same in all of them."""
+    """Return number -> file; where names hold several, the first that is not the same in all of them."""
     files = sorted(
         p
         for p in folder.iterdir()

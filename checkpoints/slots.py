@@ -25,7 +25,7 @@ _GLOBALS = re.compile(
 
 
 def slot_of(name: str, parameters: Container[str]) -> tuple[str, str] | None:
-    """(prefix, the parameter's name) of an optimizer's slot; None for anything else.
+    """Return (prefix, the parameter's name) of an optimizer's slot; None for anything else.
 
     Example:
         >>> slot_of("moment1.0.weight", {"0.weight"}), slot_of("accum.weight", {"accum.weight"})

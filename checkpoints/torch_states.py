@@ -80,7 +80,7 @@ class TorchStates:
 def _state(
     content: object, path: Path, part: str | None, notes: list[str]
 ) -> tuple[Mapping[str, Strided], str | None]:
-    """(the state of a training checkpoint, what names of a part in it begin with)."""
+    """Return (the state of a training checkpoint, what names of a part in it begin with)."""
     steps: list[str] = []
     if part is not None:
         content, steps, part = _below(content, part)
@@ -147,7 +147,7 @@ def _not_plain(name: object, value: Unknown, path: Path, *, among: bool) -> Mode
 
 
 def _below(content: object, part: str) -> tuple[object, list[str], str | None]:
-    """(what lies under a part, the keys that lead there, what is left of the part)."""
+    """Return (what lies under a part, the keys that lead there, what is left of the part)."""
     steps: list[str] = []
     rest = part
     while rest and isinstance(content, Mapping):

@@ -76,7 +76,7 @@ class CodeOrPass(_Completed):
     """A code or the name of a pass."""
 
     def items(self, incomplete: str) -> list[CompletionItem]:
-        """Codes with what they mean, and passes."""
+        """Return codes with what they mean, and passes."""
         from ..api.explanations.lookup import known_codes
 
         found = [
@@ -92,7 +92,7 @@ class ModelName(_Completed):
     """A model: a file, and behind the colon what it defines, which is read and not run."""
 
     def items(self, incomplete: str) -> list[CompletionItem]:
-        """Files, or the names at the top of a Python file."""
+        """Return files, or the names at the top of a Python file."""
         import ast
         from pathlib import Path
 

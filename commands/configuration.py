@@ -31,7 +31,7 @@ _ASKED_FOR = {
 
 
 def defaults_of(group: click.Group, named: Path | None) -> dict[str, Any]:
-    """Click's `default_map` of the configuration that applies; empty where there is none.
+    """Return click's `default_map` of the configuration that applies; empty where there is none.
 
     Args:
         group: the command line.

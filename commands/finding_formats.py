@@ -109,7 +109,7 @@ def _location(path: str, line: int) -> dict[str, Any]:
 
 
 def _data(text: str) -> str:
-    """Text as a workflow command holds it: no line break ends it early."""
+    """Return text as a workflow command holds it: no line break ends it early."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -66,7 +66,7 @@ _PIECES = r"[ \t]+|[\u2e80-\uffee][，。；：、）？！”]*|[^\s\u2e80-\uff
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
-    """Lines of at most so many columns; a line begins with no closing mark, as Chinese is set."""
+    """Yield lines of at most so many columns; a line begins with no closing mark, as Chinese is set."""
     line = ""
     for piece in re.findall(_PIECES, text):
         if line and not piece.isspace() and width_of(line) + width_of(piece) > width:

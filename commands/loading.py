@@ -70,7 +70,7 @@ class Loading:
     extensions: tuple[str, ...]
 
     def parse_inputs(self) -> list[object] | dict[str, object] | None:
-        """The --input options as `api.load` takes them: by name when every one has a name."""
+        """Return the --input options as `api.load` takes them: by name when every one has a name."""
         from ..frontends import InputSpec
         from ..frontends.input_files import read_array, read_arrays
         from ..ir import UsageError

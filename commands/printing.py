@@ -139,7 +139,7 @@ class _Spinner:
 
 
 def console() -> Console:
-    """Standard output; in a pipe wide enough that tables do not fold."""
+    """Return standard output; in a pipe wide enough that tables do not fold."""
     from rich.console import Console
 
     out = own_output()
@@ -167,7 +167,7 @@ def print_json(value: object) -> None:
 
 
 def change_rows(changes: list[Change]) -> list[dict[str, object]]:
-    """Findings as JSON has them."""
+    """Return findings as JSON has them."""
     return [
         {
             "code": c.code,

@@ -80,7 +80,7 @@ def find_silenced(subject: Subject, changes: Sequence[Change]) -> list[Change]:
 
 
 def lines_of(change: Change) -> list[tuple[str, str]]:
-    """(name of the file, number) of the lines that a finding names as its place, else in its words."""
+    """Return (name of the file, number) of the lines that a finding names as its place, else in its words."""
     return _LINE.findall(change.place) or _LINE.findall(change.message)
 
 

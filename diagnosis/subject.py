@@ -84,12 +84,12 @@ class Subject:
         return f"{self.file.name}:{line}" if self.file is not None else ""
 
     def parts(self) -> Iterator[tuple[str, Any]]:
-        """(path, live Cell or Module) of the model and all that is registered in it, each once."""
+        """Yield (path, live Cell or Module) of the model and all that is registered in it, each once."""
         yield from live_parts(self.model)
 
 
 def live_parts(root: Any) -> Iterator[tuple[str, Any]]:
-    """(path, Cell or Module) of a live model and all that is registered in it, each once."""
+    """Yield (path, Cell or Module) of a live model and all that is registered in it, each once."""
     seen: set[int] = set()
     stack: list[tuple[str, Any]] = [("", root)] if root is not None else []
     while stack:
@@ -115,7 +115,7 @@ def is_model_class(value: object) -> bool:
 
 
 def classes_of(module: ModuleType) -> list[tuple[str, type]]:
-    """(name, class) of the Cell and Module classes that a file defines itself."""
+    """Return (name, class) of the Cell and Module classes that a file defines itself."""
     return [
         (name, value)
         for name, value in vars(module).items()

@@ -350,7 +350,7 @@ def _text(value: object) -> str:
 def _vectors(
     packed: Mapping[str, Sequence[str]], shapes: Mapping[str, tuple[list[int], str]]
 ) -> list[dict[str, object]]:
-    """Records of vectors and of what they hold, of those whose parameters are all known."""
+    """Return records of vectors and of what they hold, of those whose parameters are all known."""
     return [
         {
             "source": {vector: [sum(prod(shapes[name][0]) for name in names)]},

@@ -23,7 +23,7 @@ _REFERENCE = re.compile(r"(?P<where>.+):(?P<name>[^\W\d][\w.]*)\Z")
 
 
 def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
-    """(framework, live model or path) of whatever a caller may name as a model.
+    """Return (framework, live model or path) of whatever a caller may name as a model.
 
     Naming ``file.py:Name`` or ``package.module:Name`` imports that file and runs it; the other forms execute
     nothing.

@@ -138,7 +138,7 @@ Inputs = Sequence[object] | Mapping[str, object] | Shaped | None
 
 
 def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
-    """(name, array) of every input; the name is empty for a positional one.
+    """Return (name, array) of every input; the name is empty for a positional one.
 
     One spec or array alone is the only input. Specs (text or `InputSpec`) become seeded arrays, framework
     tensors become NumPy arrays. A tuple, list or dict of such stays one, of arrays. None, a number and a
@@ -166,7 +166,7 @@ def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:
 def with_nests(
     inputs: Sequence[tuple[str, Any]], parameters: Mapping[str, Any], kind: type[list[Any] | tuple[Any, ...]]
 ) -> list[tuple[str, Any]]:
-    """Inputs with one list, tuple or dict in place of those that are named as parts of an argument.
+    """Return inputs with one list, tuple or dict in place of those that are named as parts of an argument.
 
     ``feats.0`` and ``feats.1`` are two parts of a list or tuple called ``feats``, ``batch.image`` is one of a
     dict, ``past.0.1`` lies two deep. ``feats_0``, which a graph calls its input, says the same.
@@ -255,7 +255,7 @@ _SPEC = re.compile(r"(.*=)?(scalar|\d+(x\d+)*)(:\w+)?(\[.*\))?", re.IGNORECASE)
 
 
 def bounds_of(inputs: Inputs) -> list[tuple[str, tuple[int, int] | None]]:
-    """(name, bounds) of every array of inputs as `as_arrays` gives them, in order."""
+    """Return (name, bounds) of every array of inputs as `as_arrays` gives them, in order."""
     if inputs is None:
         return []
     if isinstance(inputs, str) or not isinstance(inputs, (Sequence, Mapping)):

@@ -79,7 +79,7 @@ def arguments_like(
 
 
 def _of_responses(given: Arguments, framework: str) -> Arguments:
-    """Local response normalisation: torch counts all channels and divides alpha by their number."""
+    """Return local response normalisation: torch counts all channels and divides alpha by their number."""
     if framework == "torch":
         size = given["size"]
         made = {"depth_radius": size // 2, "bias": given.get("k"), "alpha": given.get("alpha", 0) / size}

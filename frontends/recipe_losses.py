@@ -88,7 +88,7 @@ def cross_entropy(
     weights: Any = None,
     labels: str = "indices",
 ) -> LossRule:
-    """Softmax and cross entropy in one."""
+    """Return softmax and cross entropy in one."""
     return reduced(
         "cross entropy",
         reduction,

@@ -42,7 +42,7 @@ def places_of(script: Script, function: RecipeFunction) -> dict[str, str]:
 
 
 def _place(part: Any) -> str:
-    """The line that constructs an object, or that defines a function; empty where nobody knows."""
+    """Return the line that constructs an object, or that defines a function; empty where nobody knows."""
     try:
         made = construction_of(part)
     except TypeError:  # what cannot be referred to weakly
@@ -56,7 +56,7 @@ def _place(part: Any) -> str:
 
 
 def _lines(function: RecipeFunction, code: CodeType) -> Iterator[tuple[str, int]]:
-    """(key, line) of what the recipe's text returns by name, the last one of each counts."""
+    """Yield (key, line) of what the recipe's text returns by name, the last one of each counts."""
     yield "", code.co_firstlineno
     try:
         lines, first = inspect.getsourcelines(function)

@@ -29,7 +29,7 @@ def number(value: Any) -> float:
 
 
 def sgd(momentum: float, dampening: float, *, nesterov: bool, decay: float) -> dict[str, Setting]:
-    """Settings of a step along the gradient or its running sum."""
+    """Return settings of a step along the gradient or its running sum."""
     found: dict[str, Setting] = {"momentum": momentum}
     if momentum:
         found |= {"dampening": dampening, "nesterov": nesterov}
@@ -46,7 +46,7 @@ def adam(
     place: str = AFTER,
     nesterov: bool = False,
 ) -> dict[str, Setting]:
-    """Settings of Adam and its kin."""
+    """Return settings of Adam and its kin."""
     found: dict[str, Setting] = {"beta1": betas[0], "beta2": betas[1], "epsilon": epsilon}
     found |= {"amsgrad": amsgrad, "bias correction": corrected, "nesterov": nesterov}
     if corrected:
@@ -64,7 +64,7 @@ def rmsprop(
     centered: bool,
     decay: float,
 ) -> dict[str, Setting]:
-    """Settings of RMSprop; `inside`: epsilon is added inside the root, `start`: of its mean square."""
+    """Return settings of RMSprop; `inside`: epsilon is added inside the root, `start`: of its mean square."""
     return {
         "alpha": alpha,
         "epsilon": epsilon,
@@ -79,7 +79,7 @@ def rmsprop(
 def adagrad(
     slower: float, epsilon: float, start: float, decay: float, *, inside: bool = False
 ) -> dict[str, Setting]:
-    """Settings of Adagrad.
+    """Return settings of Adagrad.
 
     Args:
         slower: its own decay of the learning rate.
@@ -98,7 +98,7 @@ def adagrad(
 
 
 def decayed(decay: float, kind: str) -> dict[str, Setting]:
-    """Weight decay; its kind only where there is some."""
+    """Return weight decay; its kind only where there is some."""
     return {DECAY: decay, KIND: kind} if decay else {DECAY: 0.0}
 
 

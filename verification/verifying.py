@@ -335,7 +335,7 @@ def _name_causes(
 
 
 def _fault_of_search(error: Exception) -> str:
-    """A note of a fault of the search for causes, with its place in our code."""
+    """Return a note of a fault of the search for causes, with its place in our code."""
     at = traceback.extract_tb(error.__traceback__)[-1]
     name, place = type(error).__name__, f"{Path(at.filename).name}:{at.lineno}"
     return f"the search for causes ended by a fault of regraft, please report it: {name} at {place}: {error}"
@@ -426,7 +426,7 @@ def _structure(
 def _of_passes(
     sides: Sides, target: Graph, inputs: Mapping[str, Array] | None
 ) -> tuple[Structure | None, list[str]]:
-    """The tensors of a graph that passes made of the source's; None for any other."""
+    """Return the tensors of a graph that passes made of the source's; None for any other."""
     rows, count, values = compare_parameters(sides.graph, target)
     if not count:
         return None, []

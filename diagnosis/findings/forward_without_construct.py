@@ -12,7 +12,7 @@ CODES = {
 
 
 def find(subject: Subject) -> list[Change]:
-    """Findings for the classes that the model is made of."""
+    """Return findings for the classes that the model is made of."""
     return [change for cls in _classes(subject) if (change := _change(cls)) is not None]
 
 

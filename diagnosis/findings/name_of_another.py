@@ -126,7 +126,7 @@ def _is_decisive(subject: Subject, assignment: _Assignment) -> bool:
 
 
 def _all_paths(subject: Subject) -> dict[str, list[str]]:
-    """First path of a parameter -> all of them, in the order of the Cells."""
+    """Return first path of a parameter -> all of them, in the order of the Cells."""
     found: dict[int, list[str]] = {}
     stack: list[tuple[str, Any]] = [("", subject.model)]
     while stack:

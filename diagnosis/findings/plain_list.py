@@ -25,7 +25,7 @@ _OTHERWISE = {False: "ParameterTuple([Parameter(…, name=…), …])", True: "a
 
 
 def find(subject: Subject) -> list[Change]:
-    """Findings for every attribute of the user's classes that holds what would be trained."""
+    """Return findings for every attribute of the user's classes that holds what would be trained."""
     parts = list(subject.parts())
     modules = {id(part) for _, part in parts}
     parameters = {id(p) for _, part in parts for p in _own_parameters(part)}

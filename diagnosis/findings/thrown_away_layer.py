@@ -18,7 +18,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def find(subject: Subject) -> list[Change]:
-    """Findings for the statements that the model is made of."""
+    """Return findings for the statements that the model is made of."""
     found = _made_in_calls(subject)
     for statement in subject.statements:
         for node, name in _thrown(statement):
@@ -82,7 +82,7 @@ _WEIGHTED = (
 
 
 def _thrown(statement: ast.stmt) -> Iterator[tuple[ast.Call, str]]:
-    """(constructor call, local name) of what may be thrown away in a statement at the top of a file."""
+    """Yield (constructor call, local name) of what may be thrown away in a statement at the top of a file."""
     if isinstance(statement, ast.Expr):
         if isinstance(statement.value, ast.Call):
             yield statement.value, ""

@@ -38,7 +38,7 @@ def find(subject: Subject) -> list[Change]:
 
 
 def _sources(subject: Subject) -> Iterator[tuple[str, ModuleType | None, ast.AST]]:
-    """(file, module, syntax) of the classes of the model's parts, and of what its file has of it."""
+    """Yield (file, module, syntax) of the classes of the model's parts, and of what its file has of it."""
     for cls in dict.fromkeys(type(part) for _, part in subject.parts()):
         for each in cls.__mro__:
             source = None if each is object else class_source(each)

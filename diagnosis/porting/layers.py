@@ -99,7 +99,7 @@ def find(subject: Subject) -> list[Change]:
 
 
 def _judge(layer: _Layer) -> Iterator[tuple[str, Trap]]:
-    """(code, trap) of a layer: what needs its sizes and values, then what a default alone makes."""
+    """Yield (code, trap) of a layer: what needs its sizes and values, then what a default alone makes."""
     for code, classes, judge in _TRAPS:
         trap = judge(layer) if layer.name.startswith(classes) else None
         if trap is not None:
@@ -216,7 +216,7 @@ def _compute_pads(graph: Graph, operator: Operator) -> list[int] | None:
 
 
 def _axes(part: Any, sizes: Sequence[int | None]) -> Iterator[tuple[int | None, int, int, int]]:
-    """(size, window, stride, dilation) of each spatial axis of a convolution; of a Conv1d, the last."""
+    """Yield (size, window, stride, dilation) of each spatial axis of a convolution; of a Conv1d, the last."""
     settings = [_as_numbers(part.kernel_size), _as_numbers(part.stride), _as_numbers(part.dilation)]
     kept = [numbers[-1:] if type(part).__name__ == "Conv1d" else numbers for numbers in settings]
     return zip(sizes[-len(kept[0]) :], *kept, strict=True)

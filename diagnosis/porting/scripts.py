@@ -25,7 +25,7 @@ _ACTING = ("Dropout", "BatchNorm", "SyncBatchNorm", "InstanceNorm")
 
 
 def find(subject: Subject) -> list[Change]:
-    """Findings about the classes of the model's parts, then about its file."""
+    """Return findings about the classes of the model's parts, then about its file."""
     return [*_of_classes(subject), *(_of_file(subject) if subject.syntax is not None else ())]
 
 

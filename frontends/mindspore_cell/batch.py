@@ -86,7 +86,7 @@ def _parameters(first: Program, second: Program) -> dict[str, str]:
 
 
 def _seeds(program: Program) -> set[str]:
-    """Constants that are only seeds of Dropout, which MindSpore draws anew for each compilation."""
+    """Return constants that are only seeds of Dropout, which MindSpore draws anew for each compilation."""
     nodes = list(program.all_nodes())
     seeds = {i for n in nodes if n.op == "Dropout" for i in n.inputs[2:4]}
     others = {i for n in nodes for i in (n.inputs[:2] if n.op == "Dropout" else n.inputs)}

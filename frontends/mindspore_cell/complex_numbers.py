@@ -106,14 +106,14 @@ def operand(call: Call, key: int) -> Complex:
 
 
 def _sum(call: Call) -> Complex:
-    """Sums and differences; the second may be scaled."""
+    """Return sums and differences; the second may be scaled."""
     x, y, scale = operand(call, 0), operand(call, 1), call.float(2, 1)
     y = y if scale == 1 else y * scale
     return x - y if "Sub" in call.operator else x + y
 
 
 def _size(call: Call) -> Complex | Term:
-    """The absolute value, which `Abs` gives as a complex number."""
+    """Return the absolute value, which `Abs` gives as a complex number."""
     x = operand(call, 0)
     size = sqrt(x.real * x.real + x.imag * x.imag)
     return size if call.operator == "ComplexAbs" else parts(size)

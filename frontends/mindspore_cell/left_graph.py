@@ -86,7 +86,7 @@ def lines_to_numpy(cls: Any) -> list[str]:
 
 
 def _lines(functions: dict[str, ast.FunctionDef], name: str, seen: set[str]) -> list[int]:
-    """Lines in a function of a class, and in those of the same class that it calls."""
+    """Return lines in a function of a class, and in those of the same class that it calls."""
     seen.add(name)
     lines: list[int] = []
     for node in ast.walk(functions[name]) if name in functions else ():

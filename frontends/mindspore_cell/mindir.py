@@ -250,7 +250,7 @@ def _scalars(attribute: Any, kind: str) -> Iterator[Any]:
 
 
 def _array(proto: Any) -> np.ndarray | str:
-    """An array, or the name of an element type, which is stored as one without data."""
+    """Return an array, or the name of an element type, which is stored as one without data."""
     dtype = numpy_dtype(_DTYPES[proto.data_type])
     shape = tuple(int(d) for d in proto.dims)
     if not proto.raw_data and 0 not in shape:

@@ -145,7 +145,7 @@ def _default(parameters: Sequence[inspect.Parameter], name: str) -> object:
 
 
 def _symbolic_axes(names: Sequence[str], arrays: Arrays, options: LoadOptions) -> dict[int, tuple[int, ...]]:
-    """Number of a tensor -> axes that carry the symbol N."""
+    """Return number of a tensor -> axes that carry the symbol N."""
     if options.dynamic:
         unknown = [n for n in options.dynamic if n not in names]
         if unknown:

@@ -115,7 +115,7 @@ def is_named_after(child: Any, name: str) -> bool:
 
 
 def _user_line() -> tuple[str, int, bool] | None:
-    """File, line, and whether in a function, of the innermost frame neither MindSpore's nor ours."""
+    """Return file, line, and whether in a function, of the innermost frame neither MindSpore's nor ours."""
     import mindspore
 
     home = f"{Path(str(mindspore.__file__)).parent}{os.sep}"

@@ -147,7 +147,7 @@ def _container(cell: Any) -> str | None:
 
 
 def _arguments(cell: Any) -> dict[str, object]:
-    """Constructor arguments that the Cell keeps under their own names."""
+    """Return constructor arguments that the Cell keeps under their own names."""
     found: dict[str, object] = {}
     for name in inspect.signature(type(cell).__init__).parameters:
         value = vars(cell).get(name, found)
@@ -197,7 +197,7 @@ def _add_unregistered(graph: Graph, tree: CellTree) -> None:
 
 
 def _held_in(value: Any) -> Iterator[tuple[str, Any]]:
-    """(place, Cell or Parameter) in a plain list, tuple or dict, nested ones too."""
+    """Yield (place, Cell or Parameter) in a plain list, tuple or dict, nested ones too."""
     from mindspore import Parameter
     from mindspore.nn import Cell
 

@@ -81,7 +81,7 @@ def _note_single(graph: Graph, types: Types, probe: Lower) -> None:
 def _choices(
     arrays: Mapping[str, np.ndarray], options: LoadOptions, batch: int
 ) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Inputs and their symbolic axes, the most first; none where no axis is to be symbolic."""
+    """Yield inputs and their symbolic axes, the most first; none where no axis is to be symbolic."""
     for name, axes in options.dynamic.items():
         if name not in arrays:
             raise ModelError("E103", f"expected an input among {', '.join(arrays)}, got `{name}`")

@@ -105,7 +105,7 @@ def _turns(call: Call, count: Any) -> int:
 
 
 def _foreach(call: Call, given: list[Value], lower: Lower) -> list[Value]:
-    """Outputs of every slice along axis 0, stacked, then the states behind the last one."""
+    """Return outputs of every slice along axis 0, stacked, then the states behind the last one."""
     (part,), count = call.node.subgraphs, len(given)
     data, states, rest = (_places(call, f"{n}_locs", count) for n in ("in_data", "in_state", "remain"))
     outputs = call.int("num_out_data")

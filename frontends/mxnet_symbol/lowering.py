@@ -142,7 +142,7 @@ def lower(
 
 
 def _begin_states(symbol: Symbol) -> set[int]:
-    """Zeros that only recurrent operators start from, often of a batch that nothing states."""
+    """Return zeros that only recurrent operators start from, often of a batch that nothing states."""
     users: dict[int, set[str]] = {index: {""} for index, _ in symbol.heads}
     for node in symbol.operators():
         for index, _ in node.inputs:

@@ -75,7 +75,7 @@ def slot_names(op: str, attributes: Attributes) -> tuple[str, ...]:
 
 
 def parameter_slots(op: str, attributes: Attributes) -> dict[int, str]:
-    """Input slot -> parameter name; not empty for the operators that become modules."""
+    """Return input slot -> parameter name; not empty for the operators that become modules."""
     return {i: n for i, n in enumerate(slot_names(op, attributes)) if n in PARAMETER_SLOTS}
 
 

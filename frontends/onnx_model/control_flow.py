@@ -195,7 +195,7 @@ def _loop(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
 def _settled(
     lowering: Lowers, made: _Bodies, call: Call, body: onnx.GraphProto, states: Sequence[TensorType]
 ) -> tuple[Graph, list[TensorType | None]]:
-    """A body with types of its state that hold from turn to turn."""
+    """Return a body with types of its state that hold from turn to turn."""
     formals = list(states)
     for last in (False, False, True)[:_TRIES]:
         heads = [TensorType("int64", ()), TensorType("bool", ())]

@@ -91,19 +91,19 @@ def _activated(call: Call, value: Value) -> Value:
 
 @_op("Gelu")
 def gelu(call: Call) -> Value:
-    """GELU by the error function."""
+    """Return GELU by the error function."""
     return call.op("Gelu", call.value(0))
 
 
 @_op("BiasGelu")
 def bias_gelu(call: Call) -> Value:
-    """GELU by the error function, of a sum."""
+    """Return GELU by the error function, of a sum."""
     return call.op("Gelu", call.op("Add", call.value(0), call.value(1)))
 
 
 @_op("FastGelu")
 def fast_gelu(call: Call) -> Value:
-    """GELU by tanh, of a sum where there is a bias."""
+    """Return GELU by tanh, of a sum where there is a bias."""
     x, bias = call.value(0), call.optional(1)
     return call.op("Gelu", x if bias is None else call.op("Add", x, bias), approximate="tanh")
 
@@ -128,7 +128,7 @@ def _normalised(
 
 @_op("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 def skip_layer_norm(call: Call) -> list[Value] | Value:
-    """A normalisation of a sum, which is the fourth output."""
+    """Return a normalisation of a sum, which is the fourth output."""
     simple = call.operator == "SkipSimplifiedLayerNormalization"
     x, gamma = call.op("Add", call.value(0), call.value(1)), call.value(2)
     beta, bias = (None, call.optional(3)) if simple else (call.optional(3), call.optional(4))
@@ -159,7 +159,7 @@ def layer_norm(call: Call) -> Value:
 
 @_op("EmbedLayerNormalization")
 def embed_layer_norm(call: Call) -> list[Value]:
-    """Words, positions and segments, added and normalised."""
+    """Return words, positions and segments, added and normalised."""
     words, segments = call.value(0), call.optional(1)
     total = call.op("Gather", call.value(2), words, axis=0)
     given = call.optional(8)
@@ -255,7 +255,7 @@ def _without_later_keys(call: Call, bias: Value | None, q: Value, k: Value) -> V
 
 @_op("Attention")
 def attention(call: Call) -> list[Value]:
-    """Self-attention of a projection: x W + b, in heads."""
+    """Return self-attention of a projection: x W + b, in heads."""
     heads, scale = call.take("num_heads"), call.take("scale")
     if call.optional(4) is not None or any(call.node.output[1:]):
         raise call.unsupported("expected no keys and values of earlier runs")

@@ -91,7 +91,7 @@ def global_average_pool(call: Call) -> Value:
 
 @_op("QLinearAveragePool")
 def average_pool(call: Call) -> Value:
-    """Means of windows."""
+    """Return means of windows."""
     _require_first(call)
     names = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
     how: dict[str, Any] = {name: call.take(name) for name in names if name in call.attributes}
@@ -100,7 +100,7 @@ def average_pool(call: Call) -> Value:
 
 @_op("QLinearReduceMean")
 def reduce_mean(call: Call) -> Value:
-    """Means along axes."""
+    """Return means along axes."""
     axes = call.take("axes")
     operands = [_real(call, 0)] if axes is None else [_real(call, 0), call.ints(axes)]
     return _quantised(call, call.op("ReduceMean", *operands, keepdims=call.take("keepdims", 1)), 3)
@@ -115,7 +115,7 @@ def concat(call: Call) -> Value:
 
 @_op("QLinearWhere")
 def where(call: Call) -> Value:
-    """Elements of one or the other."""
+    """Return elements of one or the other."""
     return _quantised(call, call.op("Where", call.value(0), _real(call, 1), _real(call, 4)), 7)
 
 

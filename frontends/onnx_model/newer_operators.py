@@ -99,7 +99,7 @@ def bit_shift(call: Call) -> Value | None:
 
 
 def mod(call: Call) -> Value | None:
-    """Remainders of floating point with the sign of the divisor."""
+    """Return remainders of floating point with the sign of the divisor."""
     if call.attributes.get("fmod") or "float" not in call.dtype():
         return None
     x, y = call.value(0), call.value(1)

@@ -50,7 +50,7 @@ def _called(node: onnx.NodeProto) -> str:
 
 
 def _narrow_operands(proto: onnx.ModelProto) -> list[tuple[int, int]]:
-    """(node, slot) of operands that are int32 where the operator's only type is int64."""
+    """Return (node, slot) of operands that are int32 where the operator's only type is int64."""
     version = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
     narrow = {t.name for t in proto.graph.initializer if t.data_type == onnx.TensorProto.INT32}
     inputs = (i for i in proto.graph.input if i.type.tensor_type.elem_type == onnx.TensorProto.INT32)

@@ -57,7 +57,7 @@ def _cast_operands(node: Node, region: tuple[Any, ...]) -> bool:
 
 
 def _casts(node: Node, region: tuple[Any, ...]) -> dict[Node, torch.dtype]:
-    """Operand -> the element type that autocast gives it: what is cast before anything is computed."""
+    """Return operand -> the element type that autocast gives it: what is cast before anything is computed."""
     import torch
     from torch.fx.node import map_arg
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -201,7 +201,7 @@ class _Mapped:
 
 @cache
 def _mapped_files() -> Any:
-    """Parameter -> the `_Mapped` elements that it lies on, as long as it lives."""
+    """Return parameter -> the `_Mapped` elements that it lies on, as long as it lives."""
     from torch.utils.weak import WeakIdKeyDictionary
 
     return WeakIdKeyDictionary()

@@ -49,7 +49,7 @@ def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) ->
 
 
 def transposed(b: Builder, key: Value) -> Value:
-    """Keys with their last two axes swapped, in one transposition with any that made them."""
+    """Return keys with their last two axes swapped, in one transposition with any that made them."""
     rank = b.graph.known_type(key).rank
     assert rank is not None
     perm = [*range(rank - 2), rank - 1, rank - 2]

@@ -53,7 +53,7 @@ def _over(x: Term, order: int) -> Term | float:
 
 
 def _far(order: int, x: Term) -> tuple[Term, Term]:
-    """(cosine, sine) parts of J and Y far from zero, and their phase taken care of."""
+    """Return (cosine, sine) parts of J and Y far from zero, and their phase taken care of."""
     a = _hankel(order, 14)
     inverse = 1 / x
     square = inverse * inverse

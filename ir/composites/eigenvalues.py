@@ -77,7 +77,7 @@ def _rotation(a: Term, partner: Sequence[int]) -> Term:
 
 
 def _eigen(a: Term) -> tuple[Term, Term]:
-    """(values ascending as a row, vectors as columns) of symmetric matrices in float64."""
+    """Return (values ascending as a row, vectors as columns) of symmetric matrices in float64."""
     n, _ = static_sizes(a, _MOST)
     vectors = constant(a, np.eye(n))
     for number, partner in enumerate(_rounds(n) * _SWEEPS if n > 1 else []):
@@ -126,7 +126,7 @@ def _backwards(row: Term, count: int, n: int) -> Term:
 
 
 def _singular(a: Term) -> tuple[Term, Term]:
-    """(singular values descending as a row, right vectors as columns) in float64."""
+    """Return (singular values descending as a row, right vectors as columns) in float64."""
     rows, columns = static_sizes(a, _MOST)
     values, vectors = _eigen(product(transposed(a), a))
     count = min(rows, columns)

@@ -89,7 +89,7 @@ for _name, _inputs, _formula, _words in (
 
 
 def _factored(a: Term) -> tuple[Term, list[Term]]:
-    """(L and U in one matrix, the pivot of each step); a column of zeros is left as it is."""
+    """Return (L and U in one matrix, the pivot of each step); a column of zeros is left as it is."""
     rows, columns = static_sizes(a)
     at, along = places(rows, axis=-2), places(columns, axis=-1)
     pivots: list[Term] = []
@@ -211,7 +211,7 @@ TABLE.add(
 
 
 def _diagonal(a: Term) -> tuple[Term, Term]:
-    """(the diagonal of U, a sign) per matrix, of which the product is the determinant."""
+    """Return (the diagonal of U, a sign) per matrix, of which the product is the determinant."""
     n, _ = static_sizes(a)
     found, pivots = _factored(a)
     signs = joined([where(pivot.equals(step), 1.0, -1.0) for step, pivot in enumerate(pivots)], -2)

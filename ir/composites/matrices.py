@@ -166,7 +166,7 @@ def product(x: Term, y: Term) -> Term:
 
 
 def total(x: Term, axis: int, *, keep: bool = True) -> Term:
-    """The sum along an axis."""
+    """Return the sum along an axis."""
     return x.op("ReduceSum", whole(x, axis), keepdims=int(keep))
 
 

@@ -132,7 +132,7 @@ class _Expansion:
         return [self.b.op("regraft.Linear", x, w, c) for x, w, c in zip(given, weights, biases, strict=True)]
 
     def _shared(self, query: Value, memory: Value, weight: Value, bias: Value | None) -> list[Value]:
-        """Keys and values of one source, projected together."""
+        """Return keys and values of one source, projected together."""
         b, sizes = self.b, self.b.constant([self.width, 2 * self.width])
         own, both = b.ops("Split", weight, sizes, outputs=2, axis=0)
         biases = [None, None] if bias is None else b.ops("Split", bias, sizes, outputs=2, axis=0)
@@ -177,7 +177,7 @@ class _Expansion:
         return self._one_more(x, axis=-2)
 
     def _one_more(self, x: Value, axis: int) -> Value:
-        """Zeros, or false, at the end of an axis."""
+        """Return zeros, or false, at the end of an axis."""
         return self.b.op("Pad", x, self.b.constant([0, 1]), None, self.b.constant([axis]))
 
     def _extra(self) -> int:

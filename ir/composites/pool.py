@@ -215,7 +215,7 @@ TABLE.add(
 
 
 def full_windows(size: int, kernel: int, stride: int, pads: tuple[int, int]) -> tuple[int, int]:
-    """(number of windows, overhang of the last beyond the padded input) under the "full" convention.
+    """Return (number of windows, overhang of the last beyond the padded input) under the "full" convention.
 
     Example:
         >>> full_windows(5, 2, 3, (1, 1))

@@ -165,7 +165,7 @@ class _Layer:
         self.projection = [p[-1] for p in own] if stack.projection else []
 
     def _reordered(self, value: Value) -> Value:
-        """Blocks of rows in ONNX's order of gates."""
+        """Return blocks of rows in ONNX's order of gates."""
         gates = self.kind.gates
         if len(gates) == 1:
             return value
@@ -179,7 +179,7 @@ class _Layer:
     def run(
         self, x: Value, lengths: Value | None, states: Sequence[Value | None]
     ) -> tuple[Value, list[Value]]:
-        """(sequence, batch, directions * width) and the final states (directions, batch, width)."""
+        """Return (sequence, batch, directions * width) and the final states (directions, batch, width)."""
         b, stack = self.b, self.stack
         if self.projection:
             x, states = self._without_projection(x, lengths, states)

@@ -43,7 +43,7 @@ def _turned(a: Term, vector: Term, factor: Term) -> Term:
 
 
 def _reflected(a: Term) -> tuple[Term, list[Term]]:
-    """(R with the reflectors below its diagonal, their factors as 1x1 matrices)."""
+    """Return (R with the reflectors below its diagonal, their factors as 1x1 matrices)."""
     rows, columns = static_sizes(a)
     at, along = places(rows, axis=-2), places(columns, axis=-1)
     factors: list[Term] = []

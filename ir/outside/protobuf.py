@@ -64,7 +64,7 @@ def fields(file: MappedFile, start: int, end: int) -> Iterator[Field]:
 
 
 def varint(file: MappedFile, at: int, end: int) -> tuple[int, int]:
-    """(number, the byte after it) of a variable-length number.
+    """Return (number, the byte after it) of a variable-length number.
 
     Raises:
         ModelError: when it does not end within `end` or 64 bits.

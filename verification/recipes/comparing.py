@@ -178,7 +178,7 @@ class RecipeComparison:
         return [replace(row, why=row.why or why, place=row.place or place) for row in causes]
 
     def _values(self) -> tuple[list[float], list[float]] | None:
-        """Both losses on seeded outputs and labels; None where they cannot be had."""
+        """Return both losses on seeded outputs and labels; None where they cannot be had."""
         draw, losses = self._drawing(), [r.loss for r in self._readings if r.loss is not None]
         if draw is None or len(losses) < len(self._readings):
             return None

@@ -97,7 +97,7 @@ class Followed:
     def _parameter(
         self, pair: Pair, step: int, drifts: dict[str, float]
     ) -> tuple[float, float, float] | None:
-        """(how far the target is from where it should be, the source likewise, what is allowed)."""
+        """Return (how far the target is from where it should be, the source likewise, what is allowed)."""
         name = pair.sources[0]
         sides = (self.source, self.exact, self.expected)
         if pair.target not in self.target.start or any(name not in t.start for t in sides):

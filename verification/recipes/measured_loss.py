@@ -119,7 +119,7 @@ def _weighted(loss: LossFunction, shape: tuple[int, ...], axis: int, written: st
 
 
 def _logarithms(output: np.ndarray, axis: int) -> np.ndarray:
-    """The logarithms of the probabilities of classes, which are the last axis of the result."""
+    """Return the logarithms of the probabilities of classes, which are the last axis of the result."""
     wide = np.moveaxis(output.astype(np.float64), axis, -1)
     return wide - np.log(np.exp(wide).sum(-1, keepdims=True))
 

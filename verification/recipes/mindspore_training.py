@@ -176,7 +176,7 @@ class MindSporeTraining:
 
 
 def _labels(labels: np.ndarray) -> Any:
-    """Indices as int32, the only ones that MindSpore's CrossEntropyLoss takes; numbers as float32."""
+    """Return indices as int32, the only ones that MindSpore's CrossEntropyLoss takes; numbers as float32."""
     from mindspore import Tensor
 
     return Tensor(np.array(labels, np.float32 if labels.dtype.kind == "f" else np.int32))

@@ -189,7 +189,7 @@ def _total(loss: Any) -> Any:
 
 
 def _labels(labels: np.ndarray, real: Any) -> Any:
-    """Indices as int64, as torch's losses ask for; numbers in the net's own type."""
+    """Return indices as int64, as torch's losses ask for; numbers in the net's own type."""
     import torch
 
     tensor = torch.from_numpy(np.array(labels, copy=True))

@@ -42,7 +42,7 @@ def groups_of(recipe: Recipe, trainable: Sequence[str]) -> list[tuple[UpdateRule
 
 
 def count_text(number: int) -> str:
-    """So many parameters, in words."""
+    """Return so many parameters, in words."""
     return f"{number} parameter{'s' if number > 1 else ''}"
 
 

@@ -38,7 +38,7 @@ def rates_text(rates: Sequence[float]) -> str:
 
 
 def _stretches(rates: Sequence[float]) -> Iterator[tuple[float, ...]]:
-    """Runs of one rate, and of rates on a line."""
+    """Yield runs of one rate, and of rates on a line."""
     runs = [(rate, len(list(same))) for rate, same in groupby(rates)]
     at = 0
     while at < len(runs):

@@ -180,7 +180,7 @@ class ControlFlow:
         return self.call(chosen, arguments, builder, base)
 
     def _condition(self, found: Any, builder: Builder, base: int) -> Value | bool:
-        """A condition as a 0-d bool, or what it is where it is known."""
+        """Return a condition as a 0-d bool, or what it is where it is known."""
         if not isinstance(found, Value):
             if isinstance(found, (bool, int, float)) or (isinstance(found, np.ndarray) and found.size == 1):
                 return bool(found)

@@ -197,7 +197,7 @@ def _reduced(shape: Shape, axes: Any, keeps: Any) -> Shape | None:
 
 
 def _sliced(shape: Shape, given: Sequence[Any]) -> Shape | None:
-    """Slices of whole axes, and by numbers of axes that have one; masks are those of TensorFlow."""
+    """Return slices of whole axes, and by numbers of axes that have one; masks are those of TensorFlow."""
     (begin, end, strides), masks = given[1:4], given[4:]
     if not all(isinstance(s, tuple) for s in (begin, end, strides)) or any(type(m) is not int for m in masks):
         return None

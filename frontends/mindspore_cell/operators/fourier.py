@@ -111,7 +111,7 @@ def real_part(call: Call) -> Value:
 
 @TABLE.op("Imag")
 def imaginary_part(call: Call) -> Value:
-    """Zeros of a real number."""
+    """Return zeros of a real number."""
     found = call.arg(0)
     return found.imag if isinstance(found, Complex) else _zeros(call, call.value(0))
 

@@ -27,7 +27,7 @@ def diagonal_matrix(call: Call) -> Value:
 
 @TABLE.op("Diagonal")
 def diagonal(call: Call) -> Value:
-    """Diagonals of two axes, behind the others."""
+    """Return diagonals of two axes, behind the others."""
     x, offset = call.value(0), call.int(1)
     rank = call.rank()
     a, b = call.axis(2), call.axis(3)
@@ -43,7 +43,7 @@ def diagonal(call: Call) -> Value:
 
 @TABLE.op("Meshgrid")
 def mesh(call: Call) -> tuple[Value, ...]:
-    """Each vector along an axis of its own: "xy" (1) exchanges the first two."""
+    """Return each vector along an axis of its own: "xy" (1) exchanges the first two."""
     vectors, exchanged = call.values(0), call.int(1) == 1
     axes = list(range(len(vectors)))
     if exchanged and len(axes) > 1:
@@ -100,7 +100,7 @@ def trace(call: Call) -> Value:
 
 @TABLE.op("MatrixBandPart")
 def band(call: Call) -> Value:
-    """So many diagonals below and above the middle one; negative is all of them."""
+    """Return so many diagonals below and above the middle one; negative is all of them."""
     x, below, above = call.value(0), call.int(1), call.int(2)
     rows, columns = call.static_shape(x, [-2, -1])
     apart = np.arange(columns) - np.arange(rows)[:, None]
@@ -110,7 +110,7 @@ def band(call: Call) -> Value:
 
 @TABLE.op("MatrixSetDiagV3")
 def set_diagonals(call: Call) -> Value:
-    """Diagonals written over those of matrices."""
+    """Return diagonals written over those of matrices."""
     call.ignore("max_length")
     x, diagonals = call.value(0), call.value(1)
     rows, columns = call.static_shape(x, [-2, -1])
@@ -119,7 +119,7 @@ def set_diagonals(call: Call) -> Value:
 
 @TABLE.op("MatrixDiagV3")
 def make_diagonals(call: Call) -> Value:
-    """Matrices of diagonals, and another number everywhere else."""
+    """Return matrices of diagonals, and another number everywhere else."""
     call.ignore(2, 3)  # the sizes, which the result's type states
     sizes = [d for d in (call.type.shape or ())[-2:] if isinstance(d, int)]
     if len(sizes) != 2:
@@ -131,7 +131,7 @@ def make_diagonals(call: Call) -> Value:
 def _with_diagonals(
     call: Call, x: Value, diagonals: Value, which: list[int], rows: int, columns: int
 ) -> Value:
-    """Diagonals from the last of `which` down to the first, of which short ones are aligned."""
+    """Return diagonals from the last of `which` down to the first, of which short ones are aligned."""
     low, high = which[0], which[-1]
     length = call.static_shape(diagonals, [-1])[0]
     above, below = call.text("align").split("_")

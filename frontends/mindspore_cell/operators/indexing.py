@@ -94,7 +94,7 @@ def _cut(call: Call, x: Value, axis: int, start: int, end: int) -> Value:
 
 @TABLE.op("ScatterNd")
 def scatter_into_zeros(call: Call) -> Value:
-    """Updates at places of zeros; those of one place are added."""
+    """Return updates at places of zeros; those of one place are added."""
     updates = call.value(1)
     zeros = call.op("Expand", call.scalar_like(0, updates), call.shape_value(call.sizes(2)))
     return call.op("ScatterND", zeros, call.cast(call.value(0), "int64"), updates, reduction="add")
@@ -102,7 +102,7 @@ def scatter_into_zeros(call: Call) -> Value:
 
 @TABLE.op("TensorScatterElements", "Scatter")
 def scatter_elements(call: Call) -> Value:
-    """Elements written at places of one axis (0), or added to what is there (1)."""
+    """Return elements written at places of one axis (0), or added to what is there (1)."""
     if call.operator == "Scatter":
         x, axis, at, updates, reduction = (
             call.value(0),
@@ -129,7 +129,7 @@ def scatter_number(call: Call) -> Value:
 
 @TABLE.op("TensorScatterDiv")
 def divide_slices(call: Call) -> Value:
-    """Slices divided by all updates of their places."""
+    """Return slices divided by all updates of their places."""
     x, at, updates = call.value(0), call.cast(call.value(1), "int64"), call.value(2)
     ones = call.op("Expand", call.scalar_like(1, x), call.op("Shape", x))
     return call.op("Div", x, call.op("ScatterND", ones, at, updates, reduction="mul"))
@@ -151,7 +151,7 @@ def fill_at_indices(call: Call) -> Value:
 
 @TABLE.op("InplaceAdd", "InplaceSub", "InplaceUpdateV2")
 def change_rows(call: Call) -> Value:
-    """Rows added to, taken from, or written at places that are numbers."""
+    """Return rows added to, taken from, or written at places that are numbers."""
     named = "indices" in call
     places, rows = (call.ints("indices"), call.value(1)) if named else (call.ints(1), call.value(2))
     at = call.constant([[place] for place in places])
@@ -176,7 +176,7 @@ def is_among_largest(call: Call) -> Value:
 
 @TABLE.op("IndexAdd")
 def add_at_indices(call: Call) -> Value:
-    """Slices of an axis added at its indices."""
+    """Return slices of an axis added at its indices."""
     call.ignore("use_lock", "check_index_bound")
     x, updates = call.value(0), call.value(2)
     axis = call.axis("axis")

@@ -25,7 +25,7 @@ def matmul(call: Call) -> Value:
 
 @TABLE.op("MatMulExt", "BatchMatMulExt")
 def matmul_ext(call: Call) -> Value:
-    """NumPy's matmul."""
+    """Return NumPy's matmul."""
     return call.op("MatMul", call.value(0), call.value(1))
 
 

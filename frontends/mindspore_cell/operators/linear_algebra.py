@@ -141,6 +141,6 @@ def distances_within(call: Call) -> Value:
 
 @TABLE.op("Renorm")
 def renorm(call: Call) -> Value:
-    """Slices scaled down to a norm."""
+    """Return slices scaled down to a norm."""
     scaled = {"p": call.float("p"), "axis": call.int("dim"), "maxnorm": call.float("maxnorm")}
     return call.op("regraft.Renorm", call.value(0), **scaled)

@@ -84,7 +84,7 @@ _LOGIC = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
 
 @TABLE.op(*_ARITHMETIC)
 def arithmetic(call: Call) -> Value:
-    """Both operands in the result's element type; in-place forms are out of place, as in PyNative.
+    """Return both operands in the result's element type; in-place forms are out of place, as in PyNative.
 
     Those with an `alpha` scale their second operand by it.
     """
@@ -155,7 +155,7 @@ _FLOOR_REMAINDERS = ("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar
 @TABLE.op("FloorDiv", *_FLOOR_REMAINDERS)
 @TABLE.op("TruncateDiv", "TruncateMod", "Mod", "FmodTensor", "FmodScalar")
 def divide_whole(call: Call) -> Value:
-    """Quotients rounded down or towards zero, and what they leave; Mod and Fmod are as TruncateMod."""
+    """Return quotients rounded down or towards zero, and what they leave; Mod and Fmod are as TruncateMod."""
     x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
     if call.operator == "FloorDiv":
         return formulas.floor_divide(call, x, y)

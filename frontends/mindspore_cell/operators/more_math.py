@@ -129,7 +129,7 @@ def softplus(call: Call) -> Value:
 
 @TABLE.op("GLU")
 def gated_half(call: Call) -> Value:
-    """Half of an axis, times the sigmoid of the other half."""
+    """Return half of an axis, times the sigmoid of the other half."""
     axis = call.axis(1) if 1 in call else call.axis("axis")
     (size,) = call.static_shape(axes=[axis])
     halves = call.ops("Split", call.value(0), call.constant([size // 2] * 2), outputs=2, axis=axis)
@@ -153,7 +153,7 @@ def least_step(call: Call) -> Value:
 
 @TABLE.op("LinSpace")
 def linear_space(call: Call) -> Value:
-    """So many numbers from one to another."""
+    """Return so many numbers from one to another."""
     count = call.int(2)
     steps = call.constant(np.linspace(0, 1, count), call.dtype)
     start, stop = call.operand(0, call.dtype), call.operand(1, call.dtype)
@@ -173,7 +173,7 @@ def hamming_window(call: Call) -> Value:
 
 @TABLE.op("NewZeros", "NewOnes")
 def new_tensor(call: Call) -> Value:
-    """Zeros or ones of a shape, of the operand's type unless another is told."""
+    """Return zeros or ones of a shape, of the operand's type unless another is told."""
     call.ignore(0, 2)
     number = call.constant(int(call.operator == "NewOnes"), call.dtype)
     return call.op("Expand", number, call.shape_value(call.sizes(1)))

@@ -54,7 +54,7 @@ def layer_norm(call: Call) -> tuple[Value, ...]:
 
 @TABLE.op("GroupNorm")
 def group_norm(call: Call) -> tuple[Value, ...]:
-    """Per-channel scale and bias."""
+    """Return per-channel scale and bias."""
     y = call.op(
         "GroupNormalization",
         call.value(0),

@@ -14,7 +14,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("Im2Col")
 def patches_to_columns(call: Call) -> Value:
-    """Patches as (batch, channel, element of it, place)."""
+    """Return patches as (batch, channel, element of it, place)."""
     call.require("padding_mode", "CALCULATED")
     pads = call.ints("pads")
     if len(pads) == 4 and pads[0::2] != pads[1::2]:
@@ -27,7 +27,7 @@ def patches_to_columns(call: Call) -> Value:
 
 @TABLE.op("Col2Im")
 def columns_to_image(call: Call) -> Value:
-    """Columns (batch, channel, element, place) added up where their patches were."""
+    """Return columns (batch, channel, element, place) added up where their patches were."""
     kernel, columns = call.ints("kernel_size"), call.value(0)
     size = call.ints(1)
     _, channels, elements, count = call.type_of(columns).shape or (None,) * 4
@@ -89,7 +89,7 @@ def batch_to_space(call: Call) -> Value:
 
 @TABLE.op("AffineGrid")
 def affine_grid(call: Call) -> Value:
-    """Places of an even grid, moved by a matrix for each image."""
+    """Return places of an even grid, moved by a matrix for each image."""
     theta, (_, _, *extent) = call.value(0), call.sizes(1)
     aligned, sizes = call.flag("align_corners"), [call.static(size) for size in extent]
     lines = []

@@ -98,7 +98,7 @@ def _primitive() -> Any:
 
 @TABLE.op("Recurrent")
 def recurrent(call: Call) -> tuple[Value, ...] | Value:
-    """A stack of layers, or one step of a cell, with the parameters of its Cell."""
+    """Return a stack of layers, or one step of a cell, with the parameters of its Cell."""
     kind = call.text("kind")
     if call.arg("cell_id") != id(call.cell):
         raise call.unsupported("it could not be told which call of the Cell this is")

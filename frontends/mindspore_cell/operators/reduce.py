@@ -53,7 +53,7 @@ def extreme(call: Call) -> Value:
 
 @TABLE.op("ArgMaxWithValue", "ArgMinWithValue")
 def extreme_with_index(call: Call) -> tuple[Value, Value]:
-    """(indices, values) along one axis."""
+    """Return (indices, values) along one axis."""
     x, axis, keep = call.value(0), call.int(1), call.flag(2, False)
     largest = call.operator == "ArgMaxWithValue"
     index = call.cast(call.op("ArgMax" if largest else "ArgMin", x, axis=axis, keepdims=keep), call.dtype)
@@ -63,7 +63,7 @@ def extreme_with_index(call: Call) -> tuple[Value, Value]:
 
 @TABLE.op("MaxDim", "MinDim")
 def extreme_of_axis(call: Call) -> tuple[Value, Value]:
-    """(values, indices) along one axis."""
+    """Return (values, indices) along one axis."""
     x, axis, keep = call.value(0), call.int(1), call.flag(2)
     kind = call.operator.removesuffix("Dim")
     value = call.op(f"Reduce{kind}", x, call.constant([axis]), keepdims=keep)
@@ -125,7 +125,7 @@ def lp_norm(call: Call) -> Value:
 
 @TABLE.op("ReduceStd")
 def std_and_mean(call: Call) -> tuple[Value, Value]:
-    """(standard deviation, mean); unbiased divides by n - 1."""
+    """Return (standard deviation, mean); unbiased divides by n - 1."""
     x, axes, keep = call.value(0), call.ints(1), call.flag(3)
     unbiased = call.flag(2)
     count = prod(call.static_shape(x, axes or None))

@@ -58,7 +58,7 @@ def resize_nearest(call: Call) -> Value:
 
 @TABLE.op("ResizeBicubic")
 def resize_bicubic(call: Call) -> Value:
-    """Products with the kernel's own weights, which it looks up in a table of 1024 fractions."""
+    """Return products with the kernel's own weights, which it looks up in a table of 1024 fractions."""
     from mindspore import Tensor
     from mindspore.ops.auto_generate import ResizeBicubic
 
@@ -108,7 +108,7 @@ _BEYOND = ("zeros", "border", "reflection")
 
 @TABLE.op("GridSampler2D", "GridSampler3D")
 def grid_sampler(call: Call) -> Value:
-    """Arguments after samples and places: interpolation, padding, align_corners."""
+    """Return arguments after samples and places: interpolation, padding, align_corners."""
     if call.int(2) >= len(_SAMPLING):
         raise call.unsupported("expected linear or nearest interpolation, got cubic")
     return call.op(

@@ -26,7 +26,7 @@ def median(call: Call) -> list[Value]:
 
 @TABLE.op("SearchSorted")
 def search_sorted(call: Call) -> Value:
-    """Places of values in the last axis of a sequence, which another input may put in order."""
+    """Return places of values in the last axis of a sequence, which another input may put in order."""
     call.ignore(3)  # the result's type, which MindIR states as the node's own
     edges, order = call.value(0), call.optional(2)
     if order is not None:

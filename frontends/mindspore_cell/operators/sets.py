@@ -40,7 +40,7 @@ def unique_filled_up(call: Call) -> tuple[Value, Value]:
 
 @TABLE.op("Range")
 def numbers_between(call: Call) -> Value:
-    """Numbers up to a limit that tensors may decide."""
+    """Return numbers up to a limit that tensors may decide."""
     call.ignore(3)  # the most that there may be
     return call.op("Range", *(call.operand(at, call.dtype) for at in range(3)), types=[call.result_type(0)])
 

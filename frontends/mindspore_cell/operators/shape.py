@@ -290,14 +290,14 @@ def strided_slice(call: Call) -> Value:
 
 
 def _bounds(call: Call, position: int) -> list[Any]:
-    """Bounds of a slice: numbers, sizes, and where the data say them, values."""
+    """Return bounds of a slice: numbers, sizes, and where the data say them, values."""
     found = call.arg(position)
     has_values = is_list(found) and any(isinstance(bound, Value) for bound in found)
     return list(found) if has_values else call.sizes(position)
 
 
 def _vector(call: Call, bounds: Sequence[Any]) -> Value:
-    """Bounds as one int64 vector."""
+    """Return bounds as one int64 vector."""
     if not any(isinstance(bound, Value) for bound in bounds):
         return call.constant(bounds)
     parts = [
@@ -322,7 +322,7 @@ def select_one(call: Call) -> Value:
 
 @TABLE.op("NarrowView", "Narrow")
 def narrow(call: Call) -> Value:
-    """So many places of an axis, from a first one."""
+    """Return so many places of an axis, from a first one."""
     axis, start = call.axis(1), call.int(2)
     bounds = [start], [start + call.int(3)], [axis]
     return call.op("Slice", call.value(0), *(call.constant(b) for b in bounds))
@@ -369,7 +369,7 @@ def tile(call: Call) -> Value:
 
 @TABLE.op("PadV3")
 def pad_v3(call: Call) -> Value:
-    """Pads in torch's order: last axis first, (begin, end) pairs."""
+    """Return pads in torch's order: last axis first, (begin, end) pairs."""
     x, pads = call.value(0), call.ints(1)
     rank = call.rank(x)
     mode = call.text("mode", "constant")
@@ -422,7 +422,7 @@ def mirror_pad(call: Call) -> Value:
 
 @TABLE.op("Padding")
 def pad_last_axis(call: Call) -> Value:
-    """Zeros behind a last axis of 1."""
+    """Return zeros behind a last axis of 1."""
     pads = [0] * (2 * call.rank() - 1) + [call.int("pad_dim_size") - 1]
     return call.op("Pad", call.value(0), call.constant(pads))
 

@@ -11,7 +11,7 @@ TABLE = LoweringTable[Call]("MXNet")
 
 
 def _projection(call: Call, which: int) -> Value:
-    """Query (0), key (1) or value (2) of interleaved data, as (batch, heads, time, size)."""
+    """Return query (0), key (1) or value (2) of interleaved data, as (batch, heads, time, size)."""
     x, heads = call.value(0), call.int("heads")
     time, batch, width = call.shape(x)
     if not isinstance(width, int) or heads < 1 or width % (3 * heads):
@@ -22,7 +22,7 @@ def _projection(call: Call, which: int) -> Value:
 
 @TABLE.op("_contrib_interleaved_matmul_selfatt_qk")
 def self_attention_scores(call: Call) -> Value:
-    """Scaled products of queries and keys: (batch * heads, time, time)."""
+    """Return scaled products of queries and keys: (batch * heads, time, time)."""
     query, key = _projection(call, 0), _projection(call, 1)
     (size,) = call.static_shape(query, [3])
     scaled = call.op("Div", query, call.scalar_like(size**0.5, query))
@@ -33,7 +33,7 @@ def self_attention_scores(call: Call) -> Value:
 
 @TABLE.op("_contrib_interleaved_matmul_selfatt_valatt")
 def self_attention_values(call: Call) -> Value:
-    """Values weighted by attention (batch * heads, time, time), as (time, batch, heads * size)."""
+    """Return values weighted by attention (batch * heads, time, time), as (time, batch, heads * size)."""
     value, attention = _projection(call, 2), call.value(1)
     batch, heads, time, size = call.shape(value)
     weights = call.reshape(attention, [batch, heads, time, time])
@@ -42,7 +42,7 @@ def self_attention_values(call: Call) -> Value:
 
 
 def _key_or_value(call: Call, x: Value, which: int) -> Value:
-    """Key (0) or value (1) of interleaved data, as (batch, heads, time, size)."""
+    """Return key (0) or value (1) of interleaved data, as (batch, heads, time, size)."""
     heads = call.int("heads")
     time, batch, width = call.shape(x)
     if not isinstance(width, int) or heads < 1 or width % (2 * heads):
@@ -66,7 +66,7 @@ def cross_attention_scores(call: Call) -> Value:
 
 @TABLE.op("_contrib_interleaved_matmul_encdec_valatt")
 def cross_attention_values(call: Call) -> Value:
-    """Values of another sequence weighted by attention, as (time, batch, heads * size)."""
+    """Return values of another sequence weighted by attention, as (time, batch, heads * size)."""
     others, attention = call.operands()
     value = _key_or_value(call, others, 1)
     batch, heads, _, size = call.shape(value)

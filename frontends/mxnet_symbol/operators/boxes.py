@@ -30,7 +30,7 @@ def joined(call: Call, parts: list[Term]) -> Term:
 
 
 def _in_corners(call: Call, boxes: Term, form: str) -> Term:
-    """Boxes of either form as left, top, right and bottom."""
+    """Return boxes of either form as left, top, right and bottom."""
     if form == "corner":
         return boxes
     middle, half = columns(boxes, 0, 2), columns(boxes, 2, 2) / 2
@@ -62,7 +62,7 @@ def _form(call: Call, key: str, default: str) -> str:
 
 @TABLE.op("_contrib_box_decode")
 def box_decode(call: Call) -> Value:
-    """Boxes in corners from their offsets to anchors."""
+    """Return boxes in corners from their offsets to anchors."""
     x, anchors = (Term(call.b, v) for v in call.operands())
     form, most = _form(call, "format", "center"), call.float("clip", -1.0)
     scales = np.array([call.float(f"std{n}", 1.0) for n in range(4)])
@@ -116,20 +116,20 @@ def box_iou(call: Call) -> Value:
 
 
 def in_order(call: Call, rows: Term, scores: Term, count: int) -> tuple[Term, Term]:
-    """(the rows of the `count` best scores of a batch, those scores), the first of equals first."""
+    """Return (the rows of the `count` best scores of a batch, those scores), the first of equals first."""
     best, places = call.ops("TopK", scores.value, call.constant([count]), outputs=2, axis=-1)
     (width,) = call.static_shape(rows.value, [2])
     return rows_at(rows, Term(call.b, places), width), Term(call.b, best)
 
 
 def rows_at(rows: Term, places: Term, width: int) -> Term:
-    """Rows of a batch by their places in it."""
+    """Return rows of a batch by their places in it."""
     last, shape = (Term(rows.b, rows.b.constant(sizes)) for sizes in ([-1], [1, 1, width]))
     return rows.op("GatherElements", places.op("Unsqueeze", last).op("Expand", shape), axis=1)
 
 
 def paired(x: Term) -> tuple[Term, Term]:
-    """Rows of a batch as the first, and as the second of all pairs."""
+    """Return rows of a batch as the first, and as the second of all pairs."""
     return x.op("Unsqueeze", Term(x.b, x.b.constant([2]))), x.op("Unsqueeze", Term(x.b, x.b.constant([1])))
 
 
@@ -148,7 +148,7 @@ def packed(call: Call, rows: Term, kept: Term, count: int) -> Term:
 
 
 def _reformed(call: Call, rows: Term, start: int, width: int, form: str) -> Term:
-    """Rows whose boxes take the other form, where their first number is not negative."""
+    """Return rows whose boxes take the other form, where their first number is not negative."""
     boxes = columns(rows, start, 4)
     first, second = columns(boxes, 0, 2), columns(boxes, 2, 2)
     if form == "corner":
@@ -293,7 +293,7 @@ def multibox_detection(call: Call) -> Value:
 
 
 def _decoded(call: Call, offsets: Term, anchors: Term, count: int) -> Term:
-    """Boxes in corners from their offsets to anchors in corners."""
+    """Return boxes in corners from their offsets to anchors in corners."""
     scales = Term(
         call.b, call.constant(np.array(call.floats("variances", (0.1, 0.1, 0.2, 0.2))), offsets.dtype)
     )

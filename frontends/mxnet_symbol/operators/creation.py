@@ -27,7 +27,7 @@ def filled(call: Call) -> Value:
 
 @TABLE.op("zeros_like", "ones_like")
 def filled_like(call: Call) -> Value:
-    """Zeros or ones of the shape and type of another value; MXNet does not read its `dtype`."""
+    """Return zeros or ones of the shape and type of another value; MXNet does not read its `dtype`."""
     x = call.value(0)
     call.ignore("dtype")
     type_ = TensorType(call.dtype_of(x), call.shape(x))
@@ -37,7 +37,7 @@ def filled_like(call: Call) -> Value:
 
 @TABLE.op("_arange")
 def arange(call: Call) -> Value:
-    """Numbers from `start` to before `stop`, each `repeat` times; one number alone is the stop."""
+    """Return numbers from `start` to before `stop`, each `repeat` times; one number alone is the stop."""
     call.ignore("ctx", "infer_range")
     start, stop = call.float("start", 0.0), call.text("stop", "None")
     step, times = call.float("step", 1.0), call.int("repeat", 1)
@@ -67,7 +67,7 @@ def linspace(call: Call) -> Value:
 
 @TABLE.op("_eye")
 def eye(call: Call) -> Value:
-    """Ones on a diagonal."""
+    """Return ones on a diagonal."""
     call.ignore("ctx")
     rows, columns, offset = call.int("N"), call.int("M", 0), call.int("k", 0)
     call.bounded(rows * (columns or rows))

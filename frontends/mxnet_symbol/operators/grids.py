@@ -26,7 +26,7 @@ def _affine_grid(call: Call, theta: Value, size: list[int]) -> Value:
 
 
 def _ends(size: int) -> np.ndarray:
-    """Places from -1 to 1, of which the ends are pixels."""
+    """Return places from -1 to 1, of which the ends are pixels."""
     return -1 + np.arange(size) * 2 / max(size - 1, 1)
 
 
@@ -73,7 +73,7 @@ def spatial_transformer(call: Call) -> Value:
 
 @TABLE.op("im2col")
 def im2col(call: Call) -> Value:
-    """Patches as columns: (batch, channels * kernel, places)."""
+    """Return patches as columns: (batch, channels * kernel, places)."""
     x, kernel = call.value(0), call.ints("kernel")
     stride, dilate, pad = (_two(call, *of) for of in (("stride", 1), ("dilate", 1), ("pad", 0)))
     call.static_shape(x, [2, 3])

@@ -15,7 +15,7 @@ TABLE = LoweringTable[Call]("MXNet")
 
 
 def _clipped(call: Call, indices: Value, size: int) -> Value:
-    """Indices as integers, those outside moved to the nearest end."""
+    """Return indices as integers, those outside moved to the nearest end."""
     return call.op("Clip", call.cast(indices, "int64"), call.constant(0), call.constant(size - 1))
 
 
@@ -25,7 +25,7 @@ def _wrapped(call: Call, indices: Value, size: int) -> Value:
 
 @TABLE.op("Embedding")
 def embedding(call: Call) -> Value:
-    """Rows of the weight; indices outside are clipped."""
+    """Return rows of the weight; indices outside are clipped."""
     ids, weight = call.operands()
     call.ignore("output_dim", "dtype", "sparse_grad")
     return call.op("Gather", weight, _clipped(call, ids, call.int("input_dim")), axis=0)
@@ -33,7 +33,7 @@ def embedding(call: Call) -> Value:
 
 @TABLE.op("take")
 def take(call: Call) -> Value:
-    """Slices by index along an axis; indices outside are clipped by default."""
+    """Return slices by index along an axis; indices outside are clipped by default."""
     x, indices = call.operands()
     axis, mode = call.axis("axis", call.rank(x), 0), call.text("mode", "clip")
     if mode == "raise":
@@ -64,7 +64,7 @@ def pick(call: Call) -> Value:
 
 @TABLE.op("batch_take")
 def batch_take(call: Call) -> Value:
-    """Element `indices[i]` of row i."""
+    """Return element `indices[i]` of row i."""
     x, indices = call.operands()
     (size,) = call.static_shape(x, [1])
     found = call.op("Unsqueeze", _clipped(call, indices, size), call.constant([1]))
@@ -73,7 +73,7 @@ def batch_take(call: Call) -> Value:
 
 @TABLE.op("gather_nd")
 def gather_nd(call: Call) -> Value:
-    """Slices by coordinates, which lie along the first axis of the indices."""
+    """Return slices by coordinates, which lie along the first axis of the indices."""
     x, indices = call.operands()
     rank = call.rank(indices)
     last = call.op("Transpose", call.cast(indices, "int64"), perm=[*range(1, rank), 0])
@@ -159,7 +159,7 @@ def _sorted(call: Call, x: Value, axis: int | None, count: int, *, ascending: bo
 
 @TABLE.op("scatter_nd", "_backward_gather_nd")
 def scatter_nd(call: Call) -> Value:
-    """Zeros with elements or slices at coordinates, which lie along the first axis of the indices.
+    """Return zeros with elements or slices at coordinates, which lie along the first axis of the indices.
 
     The second, whose name says what it is for, adds up what goes to one place.
     """
@@ -174,7 +174,7 @@ def scatter_nd(call: Call) -> Value:
 
 @TABLE.op("_contrib_index_copy")
 def index_copy(call: Call) -> Value:
-    """Rows put in the place of others."""
+    """Return rows put in the place of others."""
     x, indices, rows = call.operands()
     return call.op(
         "ScatterND", x, call.op("Unsqueeze", call.cast(indices, "int64"), call.constant([1])), rows
@@ -227,7 +227,7 @@ def slice_assign(call: Call) -> Value:
 
 @TABLE.op("_ravel_multi_index")
 def ravel_multi_index(call: Call) -> Value:
-    """Places in a flat array from coordinates, which lie along the first axis."""
+    """Return places in a flat array from coordinates, which lie along the first axis."""
     x, shape = call.value(0), call.ints("shape")
     strides = np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.float64)
     strides = call.constant(strides.reshape(-1, *[1] * (call.rank() - 1)), call.dtype_of(x))
@@ -236,7 +236,7 @@ def ravel_multi_index(call: Call) -> Value:
 
 @TABLE.op("_unravel_index")
 def unravel_index(call: Call) -> Value:
-    """Coordinates, along a first axis, from places in a flat array."""
+    """Return coordinates, along a first axis, from places in a flat array."""
     x, shape = call.value(0), call.ints("shape")
     left, found = call.cast(x, "int64"), []
     for size in shape[::-1]:

@@ -25,7 +25,7 @@ def fully_connected(call: Call) -> Value:
 
 @TABLE.op("batch_dot")
 def batch_dot(call: Call) -> Value:
-    """Matrix products of stacks of matrices."""
+    """Return matrix products of stacks of matrices."""
     x, y = call.operands()
     call.ignore("forward_stype")
     if call.flag("transpose_a"):

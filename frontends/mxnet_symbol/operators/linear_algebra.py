@@ -134,14 +134,14 @@ def syevd(call: Call) -> list[Value]:
 
 
 def _picked(call: Call, x: Value, places: np.ndarray) -> Value:
-    """Elements of every matrix, by their places in its rows one after the other."""
+    """Return elements of every matrix, by their places in its rows one after the other."""
     n = _order(call, x)
     flat = call.reshape(x, [*call.shape(x)[:-2], n * n])
     return call.op("Gather", flat, call.constant(places, "int64"), axis=-1)
 
 
 def _placed(call: Call, x: Value, n: int, places: np.ndarray) -> Value:
-    """Matrices of n rows that have the elements at places, and zeros elsewhere."""
+    """Return matrices of n rows that have the elements at places, and zeros elsewhere."""
     call.bounded(n * n)
     source = np.full(n * n, len(places))
     source[places] = np.arange(len(places))
@@ -181,7 +181,7 @@ def extracttrian(call: Call) -> Value:
 
 @TABLE.op("_linalg_makediag")
 def makediag(call: Call) -> Value:
-    """Matrices that have a vector on a diagonal."""
+    """Return matrices that have a vector on a diagonal."""
     offset, x = call.int("offset", 0), call.value(0)
     (length,) = call.static_shape(x, [call.rank(x) - 1])
     n = length + abs(offset)
@@ -191,7 +191,7 @@ def makediag(call: Call) -> Value:
 
 @TABLE.op("_linalg_maketrian")
 def maketrian(call: Call) -> Value:
-    """Matrices that have a vector's elements in a triangle."""
+    """Return matrices that have a vector's elements in a triangle."""
     offset, x = call.int("offset", 0), call.value(0)
     (count,) = call.static_shape(x, [call.rank(x) - 1])
     side = (int((8 * count + 1) ** 0.5) - 1) // 2

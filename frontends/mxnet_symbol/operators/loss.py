@@ -10,7 +10,7 @@ TABLE = LoweringTable[Call]("MXNet")
 
 
 def _label(call: Call) -> tuple[Value | None, str | None]:
-    """The label where the graph has it (an input that others read too, a computed one), else its name.
+    """Return the label where the graph has it (an input that others read too, a computed one), else its name.
 
     A label that operators made of another has no name that is its own.
     """
@@ -20,7 +20,7 @@ def _label(call: Call) -> tuple[Value | None, str | None]:
 
 @TABLE.op("SoftmaxOutput")
 def softmax_output(call: Call) -> Value:
-    """Softmax over the last axis, axis 1 with `multi_output`, or everything but the batch."""
+    """Return softmax over the last axis, axis 1 with `multi_output`, or everything but the batch."""
     multiple, preserve = call.flag("multi_output"), call.flag("preserve_shape")
     axis = 1 if multiple else -1
     if not multiple and not preserve and call.rank() > 2:  # everything but the batch is one distribution

@@ -60,7 +60,7 @@ def _binary(call: Call, name: str, x: Value, y: Value) -> Value:
 
 @TABLE.op(*(f"_npi_{name}" for name in _BINARY))
 def binary(call: Call) -> Value:
-    """Arithmetic of two arrays."""
+    """Return arithmetic of two arrays."""
     return _binary(call, call.operator.removeprefix("_npi_"), *_alike(call, *call.operands()))
 
 

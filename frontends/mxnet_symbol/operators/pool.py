@@ -102,7 +102,7 @@ def _global(call: Call, x: Value, kind: str, power: int | None) -> Value:
 
 @TABLE.op("_contrib_AdaptiveAvgPooling2D")
 def adaptive_average_pooling(call: Call) -> Value:
-    """Averages of a given output size, one by default."""
+    """Return averages of a given output size, one by default."""
     size = call.ints("output_size", ()) or [1]
     return call.op(
         "regraft.AdaptiveAveragePool", call.value(0), output_size=size * 2 if len(size) == 1 else size

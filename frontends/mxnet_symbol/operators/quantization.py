@@ -40,7 +40,7 @@ def quantize(call: Call) -> list[Value]:
 
 @TABLE.op("_contrib_dequantize")
 def dequantize(call: Call) -> Value:
-    """Floats from whole numbers of 8 bits and the range that they stand for."""
+    """Return floats from whole numbers of 8 bits and the range that they stand for."""
     x, least, most = (Term(call.b, v) for v in call.operands())
     call.ignore("out_type")
     if x.dtype not in _STEPS:

@@ -27,7 +27,7 @@ def _law(call: Call) -> tuple[str, dict[str, Any]]:
 
 @TABLE.op("_random_uniform", "_random_normal")
 def drawn(call: Call) -> Value:
-    """Numbers of a law, of a given shape."""
+    """Return numbers of a law, of a given shape."""
     call.ignore("ctx")
     name, attributes = _law(call)
     shape, dtype = call.ints("shape", (1,)), call.text("dtype", "float32")
@@ -37,20 +37,20 @@ def drawn(call: Call) -> Value:
 
 @TABLE.op("_random_uniform_like", "_random_normal_like")
 def drawn_like(call: Call) -> Value:
-    """Numbers of a law, of the shape and type of another value."""
+    """Return numbers of a law, of the shape and type of another value."""
     name, attributes = _law(call)
     return call.op(f"{name}Like", call.value(0), **attributes)
 
 
 def _exponential(call: Call, uniform: Value, rate: Value) -> Value:
-    """Numbers of the exponential law from those that are uniform between 0 and 1."""
+    """Return numbers of the exponential law from those that are uniform between 0 and 1."""
     left = call.op("Sub", call.scalar_like(1, uniform), uniform)
     return call.op("Neg", call.op("Div", call.op("Log", left), rate))
 
 
 @TABLE.op("_random_exponential", "_random_exponential_like")
 def exponential(call: Call) -> Value:
-    """Numbers of the exponential law, of a given shape or that of another value."""
+    """Return numbers of the exponential law, of a given shape or that of another value."""
     call.ignore("ctx")
     rate = call.float("lam", 1.0)
     if call.operator.endswith("_like"):
@@ -83,7 +83,7 @@ def whole_numbers(call: Call) -> Value:
 
 @TABLE.op("_sample_uniform", "_sample_normal", "_sample_exponential")
 def sampled(call: Call) -> Value:
-    """Numbers of the laws whose parameters arrays give: `shape` of them for each of their elements."""
+    """Return numbers of the laws whose parameters arrays give: `shape` of them for each of their elements."""
     parameters, shape = call.operands(), call.ints("shape", ())
     dtype = call.text("dtype", "None")
     own = call.static_shape(parameters[0])
@@ -114,7 +114,7 @@ def shuffled(call: Call) -> Value:
 
 @TABLE.op("_sample_multinomial")
 def multinomial(call: Call) -> Value:
-    """Numbers of classes by their probabilities, `shape` of them for each row."""
+    """Return numbers of classes by their probabilities, `shape` of them for each row."""
     x, shape = call.value(0), call.ints("shape", ())
     dtype = call.text("dtype", "int32")
     if call.flag("get_prob"):

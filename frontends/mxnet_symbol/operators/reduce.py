@@ -61,7 +61,7 @@ def reduction(call: Call) -> Value:
 
 @TABLE.op("nansum", "nanprod")
 def reduction_without_nan(call: Call) -> Value:
-    """Sums and products that leave NaN out."""
+    """Return sums and products that leave NaN out."""
     x = call.value(0)
     axes, keep = _axes(call, call.rank(x))
     neutral = 0 if call.operator == "nansum" else 1

@@ -19,7 +19,7 @@ TABLE = LoweringTable[Call]("MXNet")
 
 @TABLE.op("_contrib_ROIAlign")
 def roi_align(call: Call) -> Value:
-    """Regions by bilinear samples, averaged; rows of batch number and corners.
+    """Return regions by bilinear samples, averaged; rows of batch number and corners.
 
     MXNet leaves rows with a negative batch number as they are in memory; here they are the first image's.
     """
@@ -169,7 +169,7 @@ def proposal(call: Call) -> list[Value]:
 
 
 def _first_kept(call: Call, kept: Term, count: int) -> Term:
-    """Scores by which those kept come first, each group in its order."""
+    """Return scores by which those kept come first, each group in its order."""
     place = Term(call.b, call.constant(np.arange(count, dtype=np.float32)))
     return where(kept, count - place, -place)
 
@@ -181,7 +181,7 @@ def _batch_numbers(call: Call, rows: Term) -> Term:
 
 
 def _grown(call: Call, anchors: Term, offsets: Term) -> Term:
-    """Boxes from offsets to anchors in pixels, whose last pixel belongs to them."""
+    """Return boxes from offsets to anchors in pixels, whose last pixel belongs to them."""
     sides = columns(anchors, 2, 2) - columns(anchors, 0, 2) + 1
     centre = columns(anchors, 0, 2) + (sides - 1) * 0.5
     middle = columns(offsets, 0, 2) * sides + centre

@@ -228,7 +228,7 @@ def prod(x: Complex, dim: int | None = None, keepdim: bool = False, *, dtype: An
 
 @table.op("aten.cumprod.default")
 def cumprod(x: Complex, dim: int, *, dtype: Any = None) -> Complex:
-    """Products of all up to each along an axis."""
+    """Return products of all up to each along an axis."""
     del dtype
     rows = [Complex(a, b) for a, b in zip(x.real.unbind(dim), x.imag.unbind(dim), strict=True)]
     found = list(itertools.accumulate(rows, operator.mul))

@@ -159,7 +159,7 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Complex | Tensor:
-    """Transforms of windows of the last axis, which are then the last axis."""
+    """Return transforms of windows of the last axis, which are then the last axis."""
     if isinstance(x, Complex) or (align_to_window and win_length != n_fft):
         raise Inexpressible("it transforms complex signals, or windows shorter than the transform")
     frames = x.unfold(-1, n_fft, hop_length or n_fft // 4)

@@ -52,7 +52,7 @@ def scatter_reduce(
 
 
 def _extreme_scatter(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str) -> Tensor:
-    """Products and extremes: every source against every place along the axis."""
+    """Return products and extremes: every source against every place along the axis."""
     x, index, src = (t.movedim(dim, -1) for t in (x, index, src))
     places = torch.arange(x.shape[-1])
     hit = index.unsqueeze(-1) == places  # (..., source, place)
@@ -235,7 +235,7 @@ def embedding_bag(
 def unique_consecutive(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Runs of equal neighbours once."""
+    """Return runs of equal neighbours once."""
     del return_inverse, return_counts
     if dim is not None and x.dim() != 1:
         raise Inexpressible("it compares slices")

@@ -39,7 +39,7 @@ def multi_margin_loss(
 
 @table.op("aten.multilabel_margin_loss_forward.default")
 def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
-    """Margins of every class that is no target to every one that is, up to the first target below 0.
+    """Return margins of every class that is no target to every one that is, up to the first target below 0.
 
     torch's own decomposition (2.13) gives other numbers than its kernel where that target is not the last.
     """

@@ -92,7 +92,7 @@ def isin(elements: Tensor, among: Tensor, *, assume_unique: bool = False, invert
 
 @table.op("aten.histc.default")
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002 - torch's names
-    """Counts in equal bins; the range is that of the data where none is given."""
+    """Return counts in equal bins; the range is that of the data where none is given."""
     x = x.reshape(-1)
     low, high = torch.full((), min, dtype=x.dtype), torch.full((), max, dtype=x.dtype)
     if min == max:
@@ -114,7 +114,7 @@ def _hits(x: Tensor, edges: Tensor) -> Tensor:
 
 
 def _histogram(x: Tensor, edges: Tensor, weight: Tensor | None, density: bool) -> Tensor:
-    """Sums of weights between edges."""
+    """Return sums of weights between edges."""
     x = x.reshape(-1)
     weights = torch.ones_like(x) if weight is None else weight.reshape(-1)
     found = torch.where(_hits(x, edges), weights.unsqueeze(1), 0.0).sum(0)
@@ -125,7 +125,7 @@ def _histogram(x: Tensor, edges: Tensor, weight: Tensor | None, density: bool) -
 def histogram(
     x: Tensor, bins: Tensor, *, weight: Tensor | None = None, density: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Counts between given edges."""
+    """Return counts between given edges."""
     return _histogram(x, bins, weight, density), bins
 
 
@@ -138,7 +138,7 @@ def histogram_of_equal_bins(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Counts in equal bins over a range, or that of the data."""
+    """Return counts in equal bins over a range, or that of the data."""
     edges = _equal_edges(x, bins, range)
     return _histogram(x, edges, weight, density), edges
 
@@ -163,7 +163,7 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Counts of points in boxes: every point's share of the boxes along the axes before, axis by axis.
+    """Return counts of points in boxes: every point's share of the boxes along the axes before, axis by axis.
 
     Torch's own ends in kernels.
     """

@@ -124,7 +124,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, number
 
 
 def _turned(leaf: Any) -> Any:
-    """Other values of a kind: those of an example, back to front."""
+    """Return other values of a kind: those of an example, back to front."""
     if not hasattr(leaf, "shape"):
         return leaf
     turned = leaf.detach().flip(list(range(leaf.dim())))

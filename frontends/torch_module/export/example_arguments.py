@@ -67,7 +67,7 @@ class Arguments:
         return replace(self, leaves=leaves)
 
     def built(self, make: Callable[[str, Any], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """(arguments, keywords) with what is made of the name and value of every leaf."""
+        """Return (arguments, keywords) with what is made of the name and value of every leaf."""
         args = tuple(self._argument(name, make) for name in self.positional)
         return args, {n: self._argument(n, make) for n in self.structure if n not in self.positional}
 
@@ -84,7 +84,7 @@ class Arguments:
         return found
 
     def arrange(self, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """(arguments, keywords) with these tensors instead, in order."""
+        """Return (arguments, keywords) with these tensors instead, in order."""
         from .tensors import as_complex
 
         given = dict(self.leaves)
@@ -243,7 +243,7 @@ def _tensors(value: Any) -> Any:
 
 
 def dynamic_axes(arguments: Arguments, options: LoadOptions) -> dict[str, tuple[int, ...]]:
-    """Leaf -> the axes that are to be symbolic.
+    """Return leaf -> the axes that are to be symbolic.
 
     Raises:
         ModelError: E103 for inputs that there are not, and axes that they have not.

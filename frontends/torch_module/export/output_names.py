@@ -46,7 +46,7 @@ def _paths(spec: Any) -> Iterator[list[str]]:
 
 
 def named_outputs(result: Any) -> list[tuple[str, np.ndarray]]:
-    """(name, array) of every output of a run of the live model, named and ordered as in the graph.
+    """Return (name, array) of every output of a run of the live model, named and ordered as in the graph.
 
     Leaves that are None or texts have no output; complex ones have real and imaginary part on a last axis.
     """

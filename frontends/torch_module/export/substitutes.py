@@ -180,7 +180,7 @@ def _cov(
 
 
 def _corrcoef(input: Tensor) -> Tensor:  # noqa: A002 - torch's name
-    """Covariances over deviations."""
+    """Return covariances over deviations."""
     import torch
 
     found = _cov(input)

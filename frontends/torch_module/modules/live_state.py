@@ -177,7 +177,7 @@ def _write_back(memories: Mapping[int, Any], copies: Mapping[int, Any]) -> None:
 
 @cache
 def _written(operator: Any) -> list[tuple[int, str]]:
-    """Places and names of the arguments that an operator writes into."""
+    """Return places and names of the arguments that an operator writes into."""
     schema = getattr(operator, "_schema", None)
     if schema is None:
         return []

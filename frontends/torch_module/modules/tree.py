@@ -162,7 +162,7 @@ def lost_in_evaluation(root: Module) -> list[str]:
 
 
 def storage_of(tensor: torch.Tensor) -> object:
-    """Identity of a tensor's memory, or None where it has none."""
+    """Return identity of a tensor's memory, or None where it has none."""
     storage = tensor.untyped_storage()
     return ("torch", storage.data_ptr()) if storage.nbytes() and storage.data_ptr() else None
 

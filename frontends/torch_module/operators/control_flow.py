@@ -100,7 +100,7 @@ _NUMBER = TensorType("int64", ())
 
 
 def _read(context: Context, body: GraphModule, values: Sequence[Value]) -> list[Result]:
-    """Arguments of a body: a value, or where the body takes a number the symbol that stands for it."""
+    """Return arguments of a body: a value, or where the body takes a number the symbol that stands for it."""
     formal = [n.meta["val"] for n in body.graph.nodes if n.op == "placeholder"]
     found: list[Result] = []
     for value, fake in zip(values, formal, strict=False):

@@ -123,7 +123,7 @@ def tril(call: Call) -> Value:
 
 @TABLE.op("aten.eye.default", "aten.eye.m")
 def eye(call: Call) -> Value:
-    """Ones on the diagonal: a constant where the size is static."""
+    """Return ones on the diagonal: a constant where the size is static."""
     call.ignore("n", "m", "dtype", "layout", "device", "pin_memory")
     rows, columns = call.result_shape
     if isinstance(rows, int) and isinstance(columns, int):

@@ -11,7 +11,7 @@ TABLE = LoweringTable[Call]("torch")
 
 @TABLE.op("regraft.fourier.default")
 def fourier(call: Call) -> list[Value]:
-    """Both parts of the transform of real numbers, or of complex ones."""
+    """Return both parts of the transform of real numbers, or of complex ones."""
     x, imag = call.value("x"), call.optional("imag")
     said = {"norm": call.text("norm"), "inverse": call.flag("inverse"), "half": call.flag("half")}
     return call.ops("regraft.Fourier", x, imag, outputs=2, axis=call.axis("axis"), **said)

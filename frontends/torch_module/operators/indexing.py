@@ -58,7 +58,7 @@ def narrow(call: Call) -> Value:
 
 @TABLE.op("aten.index_select.default")
 def index_select(call: Call) -> Value:
-    """Slices by number; a single number has none but itself."""
+    """Return slices by number; a single number has none but itself."""
     x, at = (_with_axis(call, call.value(name), call.rank(name)) for name in ("self", "index"))
     found = call.op("Gather", x, at, axis=call.axis("dim"))
     return found if call.rank("self") else call.op("Squeeze", found, call.constant([0]))
@@ -66,7 +66,7 @@ def index_select(call: Call) -> Value:
 
 @TABLE.op("aten.unfold.default")
 def unfold(call: Call) -> Value:
-    """Windows of an axis, their elements on a new last axis: one Gather by a table of places."""
+    """Return windows of an axis, their elements on a new last axis: one Gather by a table of places."""
     rank, length, step = call.rank("self"), call.int("size"), call.int("step")
     axis = call.axis("dimension")
     places = windows(call, call.shape("self")[axis], length, 1, step)
@@ -76,7 +76,7 @@ def unfold(call: Call) -> Value:
 
 @TABLE.op("aten.im2col.default")
 def im2col(call: Call) -> Value:
-    """Patches of two axes as columns."""
+    """Return patches of two axes as columns."""
     kernel, dilation = call.ints("kernel_size"), call.ints("dilation")
     padding, stride = call.ints("padding"), call.ints("stride")
     batched = call.rank("self") == 4
@@ -240,7 +240,7 @@ def masked_select(call: Call) -> Value:
 
 @TABLE.op("aten._unique2.default", "aten.unique_dim.default", "aten._unique.default")
 def unique(call: Call) -> list[Value | None]:
-    """Each value once, sorted; where each went, and how often it was."""
+    """Return each value once, sorted; where each went, and how often it was."""
     call.ignore("sorted")
     asked = [n in call and call.flag(n) for n in ("return_inverse", "return_counts")]
     axis = call.axis("dim") if "dim" in call else None

@@ -18,7 +18,7 @@ _SIGNS = "the signs of its vectors are LAPACK's choice; its values alone (eigval
 
 
 def _no_error(call: Call, position: int) -> Value | None:
-    """Zeros, where somebody reads what tells whether there was an error."""
+    """Return zeros, where somebody reads what tells whether there was an error."""
     if position not in call.reads:
         return None
     sizes = call.context.symbols.sizes(call.fake[position])
@@ -257,14 +257,14 @@ def pseudo_inverse(call: Call) -> Value:
 
 @TABLE.op("aten._cdist_forward.default")
 def cdist(call: Call) -> Value:
-    """Distances of all pairs of rows."""
+    """Return distances of all pairs of rows."""
     call.ignore("compute_mode")
     return call.op("regraft.PairwiseDistances", call.value("x1"), call.value("x2"), p=call.float("p"))
 
 
 @TABLE.op("aten._pdist_forward.default")
 def pdist(call: Call) -> Value:
-    """Distances of pairs of rows, each pair once."""
+    """Return distances of pairs of rows, each pair once."""
     x = call.value("self")
     (rows,) = call.static_shape("self", [0])
     every = call.op("regraft.PairwiseDistances", x, x, p=call.float("p"))

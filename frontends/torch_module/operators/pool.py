@@ -102,7 +102,7 @@ def _divided(call: Call, x: Value, window: dict[str, Any], rank: int, divisor: i
 
 
 def _axis_by_axis(call: Call, x: Value, sizes: Sequence[Size], output: Sequence[Size]) -> Value:
-    """Averages along one axis after the other, where an axis of an open size stays as it is."""
+    """Return averages along one axis after the other, where an axis of an open size stays as it is."""
     sizes, rank = list(sizes), len(sizes)
     for axis, out in enumerate(output, rank - len(output)):
         if out == sizes[axis]:

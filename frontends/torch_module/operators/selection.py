@@ -41,7 +41,7 @@ def median(call: Call) -> Value:
 
 
 def _searched(call: Call, name: str, edges: Value, *, right: bool) -> Value:
-    """Places of values, of any shape where the sequence has one axis."""
+    """Return places of values, of any shape where the sequence has one axis."""
     call.ignore("out_int32")  # the result's type says it
     dtype = call.promoted(name, "self")
     found = call.op("regraft.SearchSorted", call.cast(edges, dtype), call.operand("self", dtype), right=right)

@@ -147,7 +147,7 @@ TABLE.op("aten.expand.default", "aten.expand_as.default", "aten.broadcast_to.def
 
 @TABLE.op("aten.repeat.default")
 def repeat(call: Call) -> Value:
-    """Tiles; leading repeats make new axes."""
+    """Return tiles; leading repeats make new axes."""
     x, repeats = call.value("self"), call.sizes("repeats")
     added = len(repeats) - call.rank("self")
     if added:
@@ -157,7 +157,7 @@ def repeat(call: Call) -> Value:
 
 @TABLE.op("aten.tile.default")
 def tile(call: Call) -> Value:
-    """Tiles; missing leading repeats are 1."""
+    """Return tiles; missing leading repeats are 1."""
     x, repeats = call.value("self"), call.sizes("dims")
     repeats = [1] * (call.rank("self") - len(repeats)) + repeats
     added = len(repeats) - call.rank("self")

@@ -30,13 +30,13 @@ def _regions(call: Call, mode: str) -> Value:
 
 @TABLE.op("torchvision.roi_align.default")
 def roi_align(call: Call) -> Value:
-    """Means of bilinear samples in each bin of each region."""
+    """Return means of bilinear samples in each bin of each region."""
     return _regions(call, "half_pixel" if call.flag("aligned") else "output_half_pixel")
 
 
 @TABLE.op("torchvision.ps_roi_align.default")
 def position_sensitive_roi_align(call: Call) -> list[Value | None]:
-    """Means of bilinear samples, each bin from channels of its own."""
+    """Return means of bilinear samples, each bin from channels of its own."""
     if 1 in call.reads:
         raise call.unsupported("expected no use of the map of channels, which training alone reads")
     found = _regions(call, "half_pixel")

@@ -153,7 +153,7 @@ class Records:
         return count, at, length
 
     def _entries(self, directory: bytes, count: int) -> list[tuple[str, int, int, int]]:
-        """(name, offset of the local header, size, checksum) of every record."""
+        """Return (name, offset of the local header, size, checksum) of every record."""
         found: list[tuple[str, int, int, int]] = []
         at = 0
         for _ in range(count):

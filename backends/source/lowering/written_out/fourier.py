@@ -81,7 +81,7 @@ def dft(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
 
 @TABLE.op("STFT")
 def stft(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Transforms of the windows, which are gathered from the signal."""
+    """Return transforms of the windows, which are gathered from the signal."""
     x, step, window, length = given(b, operands, 4)
     if x is None or (rank := rank_of(x)) is None:
         return None

@@ -47,7 +47,7 @@ class _Axis:
         return max((self.out - 1) * self.stride + self.reach - self.size - self.begin, 0)
 
     def counts(self, *, padded: bool) -> np.ndarray:
-        """Elements in each window, those of the stated padding too if `padded`."""
+        """Return elements in each window, those of the stated padding too if `padded`."""
         first, last = (-self.begin, self.size + self.ends) if padded else (0, self.size)
         starts = np.arange(self.out)[:, None] * self.stride - self.begin
         at = starts + np.arange(self.kernel) * self.dilation
@@ -100,7 +100,7 @@ def _read(b: Builder, node: Operator, operands: Operands) -> tuple[Term, list[in
 
 @TABLE.op("AveragePool")
 def average_pool(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Sums over windows, divided by how many elements each has."""
+    """Return sums over windows, divided by how many elements each has."""
     if (read := _read(b, node, operands)) is None:
         return None
     x, sizes, axes = read

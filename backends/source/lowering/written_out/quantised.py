@@ -78,7 +78,7 @@ def dequantize_linear(b: Builder, node: Operator, operands: Operands) -> list[Te
 
 @TABLE.op("DynamicQuantizeLinear")
 def dynamic_quantize_linear(b: Builder, _: Operator, operands: Operands) -> list[Term] | None:
-    """Quantised to uint8 between the smallest and the largest element, and 0."""
+    """Return quantised to uint8 between the smallest and the largest element, and 0."""
     (x,) = given(b, operands, 1)
     if x is None:
         return None

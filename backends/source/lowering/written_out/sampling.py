@@ -28,7 +28,7 @@ def _cubic(x: Term) -> Term:
 
 @TABLE.op("GridSample")
 def cubic_samples(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Cubic samples with zeros around: the kernel's weights of all pixels of a row and of a column."""
+    """Return cubic samples with zeros around: the kernel's weights of all pixels of a row and of a column."""
     x, grid = given(b, operands, 2)
     if x is None or grid is None or (node.str("mode"), node.str("padding_mode")) != ("cubic", "zeros"):
         return None
@@ -51,7 +51,7 @@ def cubic_samples(b: Builder, node: Operator, operands: Operands) -> list[Term] 
 
 @TABLE.op("DeformConv")
 def deformable_convolution(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Samples at the moved places of every window, times the weights."""
+    """Return samples at the moved places of every window, times the weights."""
     x, w, offset, bias, mask = given(b, operands, 5)
     if x is None or w is None or offset is None:
         return None

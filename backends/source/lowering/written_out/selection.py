@@ -80,7 +80,7 @@ def compress(b: Builder, node: Operator, operands: Operands) -> list[Term] | Non
 
 @TABLE.op("Trilu")
 def triangle(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Zeros above or below a diagonal that a run gives."""
+    """Return zeros above or below a diagonal that a run gives."""
     x, k = given(b, operands, 2)
     if x is None or k is None or (rank := rank_of(x)) is None:
         return None
@@ -94,7 +94,7 @@ def triangle(b: Builder, node: Operator, operands: Operands) -> list[Term] | Non
 
 @TABLE.op("EyeLike")
 def eye_like(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Ones where the column is the row and so many further."""
+    """Return ones where the column is the row and so many further."""
     (x,) = given(b, operands, 1)
     if x is None or (sizes := sizes_of(x)) is None:
         return None
