@@ -299,7 +299,7 @@ def check_file(
     ignore: Sequence[str] = (),
     **options: Any,
 ) -> FileFindings:
-    """As `check`, of every Cell and Module of a file: **runs it**, and makes what needs no arguments.
+    """Check every Cell and Module of a file: **run it**, and construct the classes without arguments.
 
     Args:
         path: a Python file.

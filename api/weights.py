@@ -36,7 +36,7 @@ def convert_checkpoint(
     by_order: bool = False,
     **options: Any,
 ) -> Converted:
-    """As `checkpoints.convert.convert_checkpoint`.
+    """Convert a checkpoint; see `checkpoints.convert.convert_checkpoint`.
 
     Args:
         source: as there.

@@ -38,7 +38,7 @@ def slot_of(name: str, parameters: Container[str]) -> tuple[str, str] | None:
 
 
 def slot_in(name: str, tensors: Mapping[str, TensorData]) -> tuple[str, str] | None:
-    """As `slot_of`, of a tensor of a checkpoint: a slot has its parameter's shape, or is one number."""
+    """Find the slot of a checkpoint's tensor by `slot_of`; it has its parameter's shape, or one number."""
     slot = slot_of(name, tensors.keys())
     return slot if slot is not None and tensors[name].shape in (tensors[slot[1]].shape, ()) else None
 

@@ -97,7 +97,7 @@ def spelled_map(
 
 
 def framework_of(path: Path, names: Iterable[str]) -> str:
-    """Whose spelling a file has: by its suffix, or where several frameworks write it by its names."""
+    """Return the framework whose spelling a file has: by its suffix or, if that is shared, by its names."""
     if path.suffix in (".pth", ".pt", ".params"):
         return _FORMATS[path.suffix]
     kind = kind_of(path)

@@ -253,7 +253,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load(model: str, loading: Loading, *, partial: bool = False, keep_prints: bool = False) -> Graph:
-    """`api.load` with what the options say, and a spinner."""
+    """Call `api.load` with the options, behind a spinner."""
     from .. import api
 
     with doing(f"loading {model}"):

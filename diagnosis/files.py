@@ -65,7 +65,7 @@ def _kind_of_tool(value: object) -> str:
 
 
 def _why_not(cls: type, within: dict[type, str]) -> str:
-    """Why a class is not examined alone."""
+    """Return the reason for not examining a class alone."""
     if cls in within:
         return f"examined in `{within[cls]}`"
     try:

@@ -103,7 +103,7 @@ class _Reader:
         return [SavedArray(n, a) for n, a in zip(names or [""] * len(arrays), arrays, strict=True)]
 
     def count(self, least: int, what: str) -> int:
-        """A count of things that take at least so many bytes each."""
+        """Read a count of items that take at least `least` bytes each."""
         (count,) = self.take("Q", what)
         if count * least > self.size - self.at:
             raise self.fail(f"expected {what}, got {count}, more than the file can hold", self.at - 8)

@@ -198,7 +198,7 @@ def options_of(script: Script, optimizers: float = 1.0) -> dict[str, Setting]:
 
 
 def _precision(value: Any) -> str | None:
-    """``float16`` of a type and of MindSpore's "auto", text of a level; None for float32 and O0."""
+    """Return ``float16`` of a type and of MindSpore's "auto", text of a level; None for float32 and O0."""
     text = "" if value is None else str(value).rpartition(".")[2].lower()
     return {"": None, "o0": None, "float32": None, "half": "float16", "auto": "float16"}.get(text, text)
 

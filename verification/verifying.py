@@ -441,7 +441,7 @@ def _excused(
     inputs: Mapping[str, Array] | None,
     give: Callable[[Mapping[str, Array]], Runner],
 ) -> tuple[Structure, list[str]]:
-    """Without tensors that others make up for, and a note; as it is where that cannot be said.
+    """Return the comparison without tensors that others make up for, with a note, if that can be stated.
 
     The outputs agree, and the source, given all of them, or each of them alone, computes something else; or
     the target does, given the source's.

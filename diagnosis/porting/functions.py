@@ -106,7 +106,7 @@ def _is_computed(value: ast.expr, module: ModuleType | None) -> bool:
 
 
 def _judge_assignments(construct: ast.FunctionDef) -> Iterator[_Trap]:
-    """``y.requires_grad = False`` in a construct, of what is no parameter."""
+    """Report ``y.requires_grad = False`` in a construct for a tensor that is not a parameter."""
     for node in ast.walk(construct):
         for target in node.targets if isinstance(node, ast.Assign) else ():
             if (

@@ -71,7 +71,7 @@ class _Watcher:
         keep_draws(model, made, loaded=bool(self._loaded))
 
     def noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`Initializer.__call__`, which notes what it draws, but for one number: that shows by itself."""
+        """Wrap `Initializer.__call__` to record draws, except one repeated number: values show it."""
 
         @wraps(function)
         def noted(initializer: Any, array: Any) -> Any:

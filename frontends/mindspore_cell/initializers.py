@@ -43,7 +43,7 @@ def state_laws(graph: Graph, tree: CellTree, root: Any) -> None:
 
 
 def _values(parameter: Parameter) -> np.ndarray | None:
-    """Its first values; None where it has none, or they are no floats."""
+    """Return its first values; None if it has none, or they are not floats."""
     if not parameter.data.dtype.startswith(("float", "bfloat")):
         return None
     array = parameter.data.numpy()

@@ -46,7 +46,7 @@ def _literal(text: str) -> object:
 
 
 def text_bool(text: str) -> bool:
-    """``True`` or ``1`` as a flag.
+    """Return ``True`` or ``1`` as a flag.
 
     Raises:
         ValueError: for what MXNet would not read as a flag.

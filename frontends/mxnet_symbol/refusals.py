@@ -81,7 +81,7 @@ _OTHERS = (
 
 
 def reason(operator: str) -> tuple[str, str]:
-    """Why an operator has no lowering, and what to do instead; empty for one that MXNet does not have."""
+    """Return why an operator has no lowering, and the advice; empty for one that MXNet does not have."""
     return next(((why, what) for names, why, what in _RULES if re.fullmatch(names, operator)), ("", ""))
 
 

@@ -59,7 +59,7 @@ def mean_variance(call: Call) -> None:
 
 
 def tile(call: Call) -> Value:
-    """One axis was repeated."""
+    """Upgrade Tile, which repeated one axis."""
     counts, axis = call.array(1), call.array(2)
     if counts is None or axis is None:
         raise call.unsupported("expected a number of tiles and an axis that are constants")

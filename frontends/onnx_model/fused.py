@@ -194,7 +194,7 @@ def _heads(call: Call, value: Value, heads: int) -> Value:
 
 
 def _attended(call: Call, q: Value, k: Value, v: Value, bias: Value | None, scale: float | None) -> Value:
-    """softmax(q k' * scale + bias) v of heads, put together again."""
+    """Return softmax(q k' * scale + bias) v of heads, put together again."""
     shape = call.graph.known_type(q).shape
     assert shape is not None
     width = shape[3]

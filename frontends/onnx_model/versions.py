@@ -66,21 +66,21 @@ def _to_operand(call: Call, name: str, slot: int, dtype: str = "int64") -> None:
     *("ReduceLogSum", "ReduceLogSumExp"),
 )
 def axes(call: Call) -> Outputs:
-    """Axes were an attribute."""
+    """Turn the attribute of axes into an operand."""
     _to_operand(call, "axes", 1)
     return None
 
 
 @_below(13, "Split")
 def split_sizes(call: Call) -> Outputs:
-    """Sizes were an attribute."""
+    """Turn the attribute of sizes into an operand."""
     _to_operand(call, "split", 1)
     return None
 
 
 @_below(18, "Split")
 def split_count(call: Call) -> Outputs:
-    """Parts of one size were as many as there are outputs, which is an attribute now."""
+    """State the number of parts of one size, which was the number of outputs."""
     if call.optional(1) is None:
         call.attributes["num_outputs"] = call.outputs
     return None
@@ -88,7 +88,7 @@ def split_count(call: Call) -> Outputs:
 
 @_below(11, "Clip")
 def clip(call: Call) -> Outputs:
-    """Bounds were attributes, with the largest float32 for none."""
+    """Turn the attributes of bounds into operands; the largest float32 stood for none."""
     for slot, name in enumerate(("min", "max"), 1):
         bound = call.take(name)
         if bound is not None and abs(bound) < float(np.finfo(np.float32).max):
@@ -99,7 +99,7 @@ def clip(call: Call) -> Outputs:
 
 @_below(11, "Pad")
 def pad(call: Call) -> Outputs:
-    """Widths and value were attributes."""
+    """Turn the attributes of widths and value into operands."""
     if call.version < 2:
         call.attributes["pads"] = call.take("paddings")
     value = call.take("value", 0.0)
@@ -111,7 +111,7 @@ def pad(call: Call) -> Outputs:
 
 @_below(10, "Slice")
 def slice_(call: Call) -> Outputs:
-    """Bounds and axes were attributes."""
+    """Turn the attributes of bounds and axes into operands."""
     for slot, name in enumerate(("starts", "ends", "axes"), 1):
         _to_operand(call, name, slot)
     return None
@@ -119,14 +119,14 @@ def slice_(call: Call) -> Outputs:
 
 @_below(10, "TopK")
 def top_k(call: Call) -> Outputs:
-    """The count was an attribute."""
+    """Turn the attribute of the count into an operand."""
     call.operands[1:] = [call.ints([call.take("k")])]
     return None
 
 
 @_below(12, "Dropout")
 def dropout(call: Call) -> Outputs:
-    """The ratio was an attribute; below 7, so was whether it is a test."""
+    """Turn the attribute of the ratio into an operand; below 7, the test mode was an attribute too."""
     ratio = call.take("ratio", 0.5)
     if not call.take("is_test", 1) and call.version < 7:
         raise call.unsupported("expected a model for inference, got is_test=0")
@@ -136,7 +136,7 @@ def dropout(call: Call) -> Outputs:
 
 @_below(20, "DFT")
 def dft(call: Call) -> Outputs:
-    """The axis was an attribute."""
+    """Turn the attribute of the axis into an operand."""
     axis = call.take("axis", 1)
     call.operands += [None] * (2 - len(call.operands))
     call.operands.append(call.constant(axis, "int64"))
@@ -145,7 +145,7 @@ def dft(call: Call) -> Outputs:
 
 @_below(5, "Reshape")
 def reshape(call: Call) -> Outputs:
-    """The shape was an attribute."""
+    """Turn the attribute of the shape into an operand."""
     _to_operand(call, "shape", 1)
     return None
 
@@ -155,7 +155,7 @@ def reshape(call: Call) -> Outputs:
 
 @_below(13, "Softmax", "LogSoftmax", "Hardmax")
 def softmax(call: Call) -> Outputs:
-    """Every axis from the given one on was one axis."""
+    """Upgrade Softmax, which took every axis from the given one on as one."""
     axis, rank = call.take("axis", 1), call.rank()
     axis += rank if axis < 0 else 0
     if axis == rank - 1:
@@ -171,7 +171,7 @@ def softmax(call: Call) -> Outputs:
 
 @_below(4, "Concat")
 def concat(call: Call) -> Outputs:
-    """The axis was 1 where none was given."""
+    """State the axis, which was 1 by default."""
     call.attributes.setdefault("axis", 1)
     return None
 
@@ -234,7 +234,7 @@ def slope(call: Call) -> Outputs:
 
 @_below(9, "Cast")
 def cast(call: Call) -> Outputs:
-    """The element type was a word below 6."""
+    """Read the element type, which was a word below 6."""
     import onnx
 
     to = call.attributes.get("to")
@@ -245,7 +245,7 @@ def cast(call: Call) -> Outputs:
 
 @_below(14, "BatchNormalization")
 def batch_normalization(call: Call) -> Outputs:
-    """The statistics of a batch were meant where there are outputs for them, or by `is_test`."""
+    """Refuse a model for training: outputs for batch statistics, or `is_test`, imply one."""
     of_elements = not call.take("spatial", 1)
     tests = call.take("is_test", 0)
     if call.outputs > 1 or (call.version < 7 and not tests):
@@ -285,7 +285,7 @@ def group_normalization(call: Call) -> Outputs:
 
 @_below(20, "GridSample")
 def grid_sample(call: Call) -> Outputs:
-    """Modes had the names of images."""
+    """Rename the modes, which had the names of images."""
     mode = call.attributes.get("mode", "bilinear")
     call.attributes["mode"] = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     return None
@@ -293,13 +293,13 @@ def grid_sample(call: Call) -> Outputs:
 
 @_below(11, "Scatter")
 def scatter(call: Call) -> Outputs:
-    """ScatterElements by its first name."""
+    """Rename to ScatterElements."""
     return call.op("ScatterElements", *(call.value(slot) for slot in range(3)), **call.attributes)
 
 
 @_below(10, "Upsample")
 def upsample(call: Call) -> Outputs:
-    """Resize before it could say how."""
+    """Upgrade to Resize, with the settings that the old form implied."""
     mode = call.take("mode", "nearest")
     if call.version < 7 and "scales" not in call.attributes:
         rank = call.rank()
@@ -314,7 +314,7 @@ def upsample(call: Call) -> Outputs:
 
 @_below(11, "Resize")
 def resize(call: Call) -> Outputs:
-    """Resize before it could say how."""
+    """Upgrade to Resize, with the settings that the old form implied."""
     return _resized(call, call.value(1), call.take("mode", "nearest"))
 
 
@@ -327,7 +327,7 @@ def _resized(call: Call, scales: Value, mode: str) -> Value:
 
 @_below(_ALWAYS, "Resize")
 def resize_without_empty(call: Call) -> Outputs:
-    """An operand without elements stands for none where opset 11 asked for all of them."""
+    """Drop operands without elements, which stood for none where opset 11 required all."""
     if call.attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize":
         call.attributes.pop("extrapolation_value", None)
         call.operands[1:2] = [None] if len(call.operands) > 1 else []
@@ -350,7 +350,7 @@ def constant(call: Call) -> Outputs:
 
 @_below(_ALWAYS, "Conv", "ConvTranspose")
 def conv(call: Call) -> Outputs:
-    """A kernel has as many axes as what it runs over, which ONNX's rule leaves unsaid."""
+    """Require a kernel with as many axes as its input, which ONNX's rule does not state."""
     if call.rank(1) != call.rank(0) or call.rank(0) < 3:
         raise call.unsupported(f"expected a kernel of {call.rank(0)} axes, 3 or more, got {call.type(1)}")
     return None
@@ -358,7 +358,7 @@ def conv(call: Call) -> Outputs:
 
 @_below(_ALWAYS, "Range")
 def range_(call: Call) -> Outputs:
-    """Bounds are scalars, where runtimes take vectors of one element."""
+    """Turn bounds that are vectors of one element, which runtimes take, into scalars."""
     for slot, operand in enumerate(call.operands):
         known = None if operand is None else call.graph.type_of(operand)
         if known is not None and known.shape == (1,):
@@ -374,7 +374,7 @@ def identity(call: Call) -> Outputs:
 
 @_below(_ALWAYS, "OptionalGetElement")
 def optional_element(call: Call) -> Outputs:
-    """A tensor is its own element; values of other types are refused where they come from."""
+    """Return the tensor, which is its own element; values of other types are refused at their origin."""
     return call.value(0)
 
 
@@ -394,7 +394,7 @@ _below(6, "Tile")(experimental.tile)
 
 @_below(2, "LpPool", "GlobalLpPool")
 def lp_pool(call: Call) -> Outputs:
-    """The power was a real number."""
+    """Read the power, which was a real number."""
     power = call.attributes.get("p", 2.0)
     if power != int(power):
         raise call.unsupported(f"expected a whole power, got {power}")

@@ -97,7 +97,7 @@ class Aliases:
                 )
 
     def _needed(self, storage: int) -> list[Node]:
-        """Who sees a memory and is read later, or viewed by one that is, in program order."""
+        """Return nodes on a memory that are read later, or viewed by such a node, in program order."""
         needed: set[Node] = set()
         members = self._sets[storage]
         for other in reversed(members):

@@ -29,7 +29,7 @@ CONTROL_FLOW = ("cond", "while_loop")
 
 
 def target_name(target: Any) -> str:
-    """``aten.conv2d.default``, ``operator.getitem`` or a higher-order operator's name."""
+    """Return ``aten.conv2d.default``, ``operator.getitem`` or a higher-order operator's name."""
     if hasattr(target, "_schema"):
         return str(target)
     module = getattr(target, "__module__", "") or ""

@@ -33,7 +33,7 @@ class NodePlaces:
 
 
 def source_line(node: Node) -> str:
-    """``file:line`` of the user's code that made a node, or empty."""
+    """Return ``file:line`` of the user's code that made a node, or empty."""
     trace = node.meta.get("stack_trace") or ""
     frames = [traceback.FrameSummary(f, int(n), "") for f, n in _FRAME.findall(trace)]
     return user_location(frames)

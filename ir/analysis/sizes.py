@@ -180,7 +180,7 @@ def _arithmetic(use: _Use) -> Content | None:
 
 
 def _divided(a: Size, b: Size) -> Size:
-    """Sizes are not negative, so that rounding towards zero is rounding down."""
+    """Divide sizes; they are not negative, so rounding towards zero is rounding down."""
     if a.number is not None and b.number is not None and (a.number < 0 or b.number < 0):
         return Size.of(int(a.number / b.number))
     return a // b

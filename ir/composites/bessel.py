@@ -92,7 +92,7 @@ def _y(order: int, x: Term) -> Term:
 
 
 def _i_scaled(order: int, x: Term) -> Term:
-    """exp(-|x|) I(x)."""
+    """Return exp(-|x|) I(x)."""
     size = abs(x)
     near = size.clip(high=_GROWING_FROM)
     small = series(_coefficients(order, 1, _GROWING_FROM), _squared(near, _GROWING_FROM))
@@ -105,7 +105,7 @@ def _i_scaled(order: int, x: Term) -> Term:
 
 
 def _k_scaled(order: int, x: Term) -> Term:
-    """exp(x) K(x)."""
+    """Return exp(x) K(x)."""
     near = x.clip(1e-300, _DECAYING_FROM)
     u, logarithm = _squared(near, _DECAYING_FROM), log(near / 2)
     plain = _coefficients(order, 1, _DECAYING_FROM)

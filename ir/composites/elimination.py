@@ -269,7 +269,7 @@ TABLE.add(
 
 
 def _expand_power(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
-    """By squaring."""
+    """Expand a matrix power by squaring."""
     (a,) = terms_of(b, operands)
     n, found = operator.int("n"), None
     if not n:

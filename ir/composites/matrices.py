@@ -178,12 +178,12 @@ def joined(terms: Sequence[Term], axis: int) -> Term:
 
 
 def without(x: Term, axis: int) -> Term:
-    """It without an axis of size 1."""
+    """Return the term without an axis of size 1."""
     return x.op("Squeeze", whole(x, axis))
 
 
 def within(x: Term, axis: int) -> Term:
-    """It with an axis of size 1."""
+    """Return the term with an axis of size 1."""
     return x.op("Unsqueeze", whole(x, axis))
 
 
@@ -200,7 +200,7 @@ def symmetric(a: Term, *, upper: bool = False) -> Term:
 
 
 def spread_like(x: Term, shaped: Term) -> Term:
-    """It spread to another's shape."""
+    """Return the term spread to another's shape."""
     return x.op("Expand", shaped.op("Shape"))
 
 
@@ -221,7 +221,7 @@ def in_batch_of(x: Term, other: Term) -> Term:
 
 
 def gathered(x: Term, order: Term, axis: int) -> Term:
-    """It with its rows (axis -2) or columns (axis -1) in another order, which is a column or a row."""
+    """Return the term with its rows (axis -2) or columns (axis -1) in the order of a column or a row."""
     return x.op("GatherElements", spread_like(order, x), axis=axis)
 
 

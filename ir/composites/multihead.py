@@ -141,7 +141,7 @@ class _Expansion:
         return [b.op("regraft.Linear", query, own, biases[0]), *keys_values]
 
     def _biased(self, query: Value, key: Value, value: Value) -> list[Value]:
-        """With one more key and value, which are parameters (1, 1, width)."""
+        """Append one more key and value, which are parameters (1, 1, width)."""
         if "bias_k" not in self.operands:
             return [query, key, value]
         return [query, self._appended(key, "bias_k"), self._appended(value, "bias_v")]
@@ -171,7 +171,7 @@ class _Expansion:
         return [0, 2, 1, 3] if self.batch_first else [1, 2, 0, 3]
 
     def _padded(self, x: Value) -> Value:
-        """With one more key or value of zeros, where the layer adds one."""
+        """Append one more key or value of zeros, if the layer adds one."""
         if not self.operator.int("add_zero_attn"):
             return x
         return self._one_more(x, axis=-2)

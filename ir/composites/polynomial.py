@@ -88,7 +88,7 @@ def _recurrence(family: str, x: Term, degree: Term | int) -> Term:
 
 
 def _chebyshev(kind: str, x: Term, degree: Term) -> Term:
-    """cos(n t) and its kin for x = cos(t); beyond [-1, 1] the same with hyperbolic functions."""
+    """Return cos(n t) and its kin for x = cos(t); beyond [-1, 1] the same with hyperbolic functions."""
     size = abs(x)
     sign = where((x < 0) & _is_odd(degree), -1.0, 1.0)
     theta = x.clip(-1, 1).cast("float32").op("Acos").cast("float64")  # ONNX Runtime has it in float32 only

@@ -213,7 +213,7 @@ class _Layer:
     def _without_projection(
         self, x: Value, lengths: Value | None, states: Sequence[Value | None]
     ) -> tuple[Value, list[Value | None]]:
-        """The same recurrence on states before their projection P, with ``R @ P`` in place of R.
+        """Rewrite the recurrence for states before their projection P, with ``R @ P`` in place of R.
 
         An initial state is projected already: it comes in as further features of each direction's first step.
         """

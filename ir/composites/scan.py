@@ -56,7 +56,7 @@ def _scanned(b: Builder, operator: Operator, operands: Sequence[Value | None]) -
 
 
 def _moved(x: Term, axis: int, by: int, fill: float) -> Term:
-    """It moved on along an axis; what comes in at the front is `fill`."""
+    """Shift the term along an axis, with `fill` at the front."""
     rank = x.b.type_of(x.value).rank
     assert rank is not None
     pads = [0] * (2 * rank)

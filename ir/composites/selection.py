@@ -132,7 +132,7 @@ def _infer_search(operator: Operator, types: Sequence[TensorType | None]) -> lis
 
 
 def _expand_search(b: Builder, operator: Operator, operands: Sequence[Value | None]) -> list[Value]:
-    """By comparing every value with all edges."""
+    """Expand the search by comparing every value with all edges."""
     edges, values = terms_of(b, operands)
     rank = b.type_of(edges.value).rank
     assert rank is not None

@@ -107,7 +107,7 @@ def _lgamma_of_positive(x: Term) -> Term:
 
 
 def _lgamma(x: Term) -> Term:
-    """By reflection below 1/2; infinite at the poles."""
+    """Compute lgamma, by reflection below 1/2; it is infinite at the poles."""
     low = x < 0.5
     value = _lgamma_of_positive(where(low, 1 - x, x))
     sine = sin(PI * where(low, x - floor(x), 0.5))
@@ -117,7 +117,7 @@ def _lgamma(x: Term) -> Term:
 
 
 def _gamma(x: Term) -> Term:
-    """From its logarithm; undefined at the poles below zero."""
+    """Compute gamma from its logarithm; it is undefined at the poles below zero."""
     below = floor(x)
     negative = (x < 0) & ~(floor(below / 2) * 2).equals(below)
     size = exp(_lgamma(x))
@@ -125,7 +125,7 @@ def _gamma(x: Term) -> Term:
 
 
 def _digamma(x: Term) -> Term:
-    """By reflection below 1/2."""
+    """Compute digamma, by reflection below 1/2."""
     low = x < 0.5
     y = where(low, 1 - x, x)
     total = 1 / y
@@ -328,7 +328,7 @@ TABLE.add(
 
 
 def _gcd(x: Term, y: Term) -> Term:
-    """By as many steps of Euclid's algorithm as the type may need."""
+    """Compute the gcd by as many steps of Euclid's algorithm as the type may need."""
     steps = 46 if x.dtype.removeprefix("u") in ("int8", "int16", "int32") else 91
     for _ in range(steps):
         is_done = y.equals(0)

@@ -45,11 +45,11 @@ class Term:
         return other if isinstance(other, Term) else Term(self.b, self.b.scalar_like(other, self.value))
 
     def cast(self, dtype: str) -> Term:
-        """It with another element type."""
+        """Return the term with another element type."""
         return self if self.dtype == dtype else self.op("Cast", to=onnx_dtype(dtype))
 
     def clip(self, low: Number | None = None, high: Number | None = None) -> Term:
-        """It between two numbers."""
+        """Return the term clipped to two numbers."""
         return self.op("Clip", low, *([] if high is None else [high]))
 
     def equals(self, other: Term | Number) -> Term:
@@ -233,7 +233,7 @@ def infer_elementwise(operator: Operator, types: Sequence[TensorType | None]) ->
 
 
 def infer_floating(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
-    """`infer_elementwise`, of floating-point numbers only.
+    """Infer as `infer_elementwise` does, for floating-point numbers only.
 
     Raises:
         ValueError: where there are others.
@@ -245,7 +245,7 @@ def infer_floating(operator: Operator, types: Sequence[TensorType | None]) -> li
 
 
 def infer_whole(operator: Operator, types: Sequence[TensorType | None]) -> list[TensorType | None]:
-    """`infer_elementwise`, of integers only.
+    """Infer as `infer_elementwise` does, for integers only.
 
     Raises:
         ValueError: where there are others.

@@ -85,7 +85,7 @@ def _kind_of_zip(path: Path) -> str:
 
 
 def _kind_of_protobuf(head: bytes, path: Path) -> str:
-    """A protobuf message is what its name says; where that says nothing, its first field tells."""
+    """Return the kind of a protobuf message by its file's name or, failing that, by its first field."""
     suffix = path.suffix.removeprefix(".")
     if suffix in _PROTOBUF:
         return suffix

@@ -58,7 +58,7 @@ def settle_links(proto: onnx.ModelProto, path: Path) -> Path:
 
 
 def settle_tensors(tensors: Iterable[onnx.TensorProto], path: Path) -> Path:
-    """As `settle_links`, of some tensors of the model."""
+    """Settle links as `settle_links` does, for some tensors of the model."""
     external = [t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL]
     entries = [entry for tensor in external for entry in tensor.external_data if entry.key == "location"]
     names = {entry.value for entry in entries}

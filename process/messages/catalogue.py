@@ -178,7 +178,7 @@ _OPERATOR = re.compile(r"(`[^`]+`) in (`[^`]+`)(.*)")
 
 
 def _say_place(place: str, known: NullTranslations) -> str:
-    """Places are names, but for the module of an operator and for how many more there are."""
+    """Translate a place: names stay, except an operator's module and the count of further ones."""
     head, _, more = place.rpartition(" and ")
     said = known.gettext(f"and {more}")
     place = f"{head} {said}" if head and said != f"and {more}" else place

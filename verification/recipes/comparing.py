@@ -323,7 +323,7 @@ _NO_FLOAT64 = (
 
 
 def told(reading: Reading) -> Reading:
-    """With a loss that no class states told from its values, where they tell."""
+    """Return the recipe with a loss identified by its values, if no class states it."""
     loss = reading.recipe.loss
     if loss.kind or reading.loss is None:
         return reading

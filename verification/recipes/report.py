@@ -35,7 +35,7 @@ class RecipeRow:
     place: str = ""
 
     def lines(self) -> list[str]:
-        """Its text, with what to write."""
+        """Return its text, with the fix."""
         found = f"{self.setting}: {self.source} in the source, {self.target} in the target"
         if self.parameters:
             names = braced(self.parameters)
@@ -97,7 +97,7 @@ class TrajectoryReport:
     compared: int = 0
 
     def lines(self) -> list[str]:
-        """Its text: the verdict, then both losses."""
+        """Return its text: the verdict, then both losses."""
         if self.left is None:
             first = (
                 f"{self.steps} steps agree: the parameters end {self.apart:.2g} apart, relative to their way"

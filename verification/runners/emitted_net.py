@@ -31,7 +31,7 @@ def emitted_net(folder: Path) -> tuple[Any, Paths, str]:
 def emitted_net_without_values(
     folder: Path, edit: Callable[[ast.Module], None]
 ) -> tuple[Any, Paths, str, Path]:
-    """As `emitted_net`, with Parameters that hold no memory, and the checkpoint that has their values.
+    """Build a net as `emitted_net` does, with Parameters without memory, and return its checkpoint too.
 
     Args:
         folder: the folder.

@@ -28,5 +28,5 @@ class ClassRenderer(Renderer):
         return literal not in self.class_.holes
 
     def value(self, use: Use) -> tuple[str, int]:
-        """Fail, because a constructor reads no values."""
+        """Raise an error, because a constructor reads no values."""
         raise AssertionError(use)

@@ -96,7 +96,7 @@ class Slot:
 
 
 def _carry(found: Any, source: Builder, target: Builder) -> Any:
-    """`carry`, of another turn of a loop as well."""
+    """Carry a value as `carry` does, also into another iteration of a loop."""
     if isinstance(found, Again):
         return Again(found.header, _carry(found.state, source, target))
     if isinstance(found, Mixed):

@@ -30,7 +30,7 @@ def relu(call: Call) -> Value:
 
 @TABLE.op("GeLU")
 def gelu(call: Call) -> Value:
-    """The primitive is the tanh approximation; the exact form is spelt with Erf."""
+    """Lower GELU: the primitive is the tanh approximation; the exact form is written with Erf."""
     return call.op("Gelu", call.value(0), approximate="tanh")
 
 
@@ -69,7 +69,7 @@ def celu(call: Call) -> Value:
 
 @TABLE.op("PReLU")
 def prelu(call: Call) -> Value:
-    """The slope is per channel of axis 1."""
+    """Lower PReLU, whose slope is per channel of axis 1."""
     x, slope = call.value(0), call.value(1)
     trailing = call.rank(x) - 2
     if trailing > 0 and call.type_of(slope).shape != (1,):

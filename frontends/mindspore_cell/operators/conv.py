@@ -41,7 +41,7 @@ def convolution(call: Call) -> Value:
 
 @TABLE.op("Conv2DTranspose", "Conv2DBackpropInput", "Conv3DTranspose")
 def transposed_convolution(call: Call) -> Value:
-    """The output size is given, so that the pads follow from it."""
+    """Lower a transposed convolution, whose pads follow from the stated output size."""
     kernel = call.ints("kernel_size")
     rank = len(kernel)
     _channels_first(call)

@@ -59,7 +59,7 @@ def _operand(call: Call) -> Complex:
     "FFT", "IFFT", "FFT2", "IFFT2", "FFTN", "IFFTN", "RFFT", "RFFT2", "RFFTN", "IHFFT", "IHFFT2", "IHFFTN"
 )
 def transform(call: Call) -> Complex:
-    """Along the last axis, half of it for real numbers, then all along the others."""
+    """Transform along the last axis, half of it for real numbers, then along the others."""
     axes, sizes, norm = _plan(call)
     x, inverse = _operand(call), call.operator.startswith("I")
     half = call.operator.startswith(("R", "IH"))
@@ -85,7 +85,7 @@ def transform_to_reals(call: Call) -> Value:
 
 @TABLE.op("FFTShift", "IFFTShift")
 def exchange_halves(call: Call) -> Value:
-    """The end of each axis in front of its beginning."""
+    """Move the end of each axis before its beginning."""
     x, rank, given = call.value(0), call.rank(), call.arg(1, None)
     axes = list(range(rank)) if given is None else [call.from_front(a, rank) for a in call.items(given)]
     for axis, size in zip(axes, call.static_shape(x, axes), strict=True):

@@ -14,7 +14,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("Gather")
 def gather(call: Call) -> Value:
-    """Along an axis; where leading axes are a batch, each row by indices of its own."""
+    """Gather along an axis; if leading axes are a batch, each row by its own indices."""
     x, at, axis, batch = call.value(0), call.value(1), call.axis(2), call.int(3, 0)
     if batch == 0:
         return call.op("Gather", x, at, axis=axis)

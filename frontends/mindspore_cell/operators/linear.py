@@ -12,7 +12,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("MatMul", "BatchMatMul")
 def matmul(call: Call) -> Value:
-    """With a transposed parameter on the right it is a Linear; else ONNX's MatMul."""
+    """Lower a product to Linear if its right side is a transposed parameter, else to ONNX's MatMul."""
     x, y = call.value(0), call.value(1)
     first, second = call.flag(2, False), call.flag(3, False)
     call.ignore("transpose_a", "transpose_b", "transpose_x1", "transpose_x2")

@@ -25,7 +25,7 @@ def ctc_loss(call: Call) -> tuple[Value, ...]:
 
 @TABLE.op("SmoothL1Loss")
 def smooth_l1(call: Call) -> Value:
-    """``0.5 d^2 / beta`` where the distance d is below beta, ``d - 0.5 beta`` above."""
+    """Return ``0.5 d^2 / beta`` where the distance d is below beta, ``d - 0.5 beta`` above."""
     x, target, beta = call.value(0), call.value(1), call.float(2)
     distance = call.op("Abs", call.op("Sub", x, target))
     square = call.op("Mul", call.op("Mul", distance, distance), call.scalar_like(0.5 / beta, x))
@@ -36,7 +36,7 @@ def smooth_l1(call: Call) -> Value:
 
 @TABLE.op("KLDivLoss")
 def kl_divergence(call: Call) -> Value:
-    """``target * (log(target) - x)``, 0 where the target is."""
+    """Return ``target * (log(target) - x)``, 0 where the target is."""
     x, target = call.value(0), call.value(1)
     zero = call.scalar_like(0, target)
     term = call.op("Mul", target, call.op("Sub", call.op("Log", target), x))
@@ -51,7 +51,7 @@ def kl_divergence(call: Call) -> Value:
 
 @TABLE.op("BCEWithLogitsLoss")
 def binary_cross_entropy_of_logits(call: Call) -> Value:
-    """``weight * ((1 - t) x + (1 + (p - 1) t) log(1 + e^-x))``, p the weights of positives."""
+    """Return ``weight * ((1 - t) x + (1 + (p - 1) t) log(1 + e^-x))``, p the weights of positives."""
     x, target, weight, positive = call.value(0), call.value(1), call.optional(2), call.optional(3)
     one = call.scalar_like(1, x)
     factor = one
@@ -69,7 +69,7 @@ _HOW = ("sum", "mean", "none")
 
 @TABLE.op("BinaryCrossEntropy")
 def binary_cross_entropy(call: Call) -> Value:
-    """``-weight (t log(x) + (1 - t) log(1 - x))``, of numbers away from 0 by the kernel's 1e-12."""
+    """Return ``-weight (t log(x) + (1 - t) log(1 - x))``, of numbers away from 0 by the kernel's 1e-12."""
     x, target, weight = call.value(0), call.value(1), call.optional(2)
     one, least = call.scalar_like(1, x), call.scalar_like(1e-12, x)
     logs = (call.op("Log", call.op("Max", v, least)) for v in (x, call.op("Sub", one, x)))
@@ -82,7 +82,7 @@ def binary_cross_entropy(call: Call) -> Value:
 
 @TABLE.op("MultiMarginLoss")
 def multi_margin(call: Call) -> Value:
-    """``max(0, margin - x[t] + x)^p`` of the other classes, over the number of all."""
+    """Return ``max(0, margin - x[t] + x)^p`` of the other classes, over the number of all."""
     x, labels, weight = call.value(0), call.value(1), call.optional(2)
     order, margin = call.int("p"), call.scalar_like(call.float("margin"), x)
     (classes,) = call.static_shape(x, [-1])

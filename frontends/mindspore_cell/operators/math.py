@@ -128,7 +128,7 @@ def rsqrt(call: Call) -> Value:
 
 @TABLE.op("Log")
 def log(call: Call) -> Value:
-    """The primitive computes the natural logarithm; its attributes belong to another backend."""
+    """Lower the natural logarithm; the primitive's attributes belong to another backend."""
     call.ignore("cust_aicpu")
     if (
         call.arg("base", -1.0),
@@ -198,7 +198,7 @@ def bitwise(call: Call) -> Value:
 
 @TABLE.op("LeftShift", "RightShift")
 def shift(call: Call) -> Value:
-    """By powers of two, as ONNX shifts unsigned integers alone."""
+    """Shift by powers of two, because ONNX shifts only unsigned integers."""
     factor = call.op("Pow", call.constant(2, call.dtype), call.operand(1, call.dtype))
     x = call.operand(0, call.dtype)
     return (
@@ -218,7 +218,7 @@ def angle_of(call: Call) -> Value:
 
 @TABLE.op("Sinc")
 def sinc(call: Call) -> Value:
-    """``sin(pi x) / (pi x)``, 1 at 0."""
+    """Return ``sin(pi x) / (pi x)``, 1 at 0."""
     x = call.operand(0, call.dtype)
     angle = call.op("Mul", x, call.scalar_like(pi, x))
     at_zero = call.op("Equal", x, call.scalar_like(0, x))
@@ -237,7 +237,7 @@ def heaviside(call: Call) -> Value:
 
 @TABLE.op("Xlogy", "XLogYScalarOther")
 def x_log_y(call: Call) -> Value:
-    """``x * log(y)``, 0 where x is 0, unless y is no number."""
+    """Return ``x * log(y)``, 0 where x is 0, unless y is no number."""
     x, y = call.operand(0, call.dtype), call.operand(1, call.dtype)
     zero = call.scalar_like(0, x)
     is_zero = call.op("And", call.op("Equal", x, zero), call.op("Not", call.op("IsNaN", y)))

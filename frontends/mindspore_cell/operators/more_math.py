@@ -31,7 +31,7 @@ def is_within(call: Call) -> Value:
 
 @TABLE.op("IsClose")
 def is_close(call: Call) -> Value:
-    """``|x - y| <= atol + rtol |y|``, or both the same infinity."""
+    """Return ``|x - y| <= atol + rtol |y|``, or both the same infinity."""
     x, y = call.value(0), call.value(1)
     near, far, both_nan = call.float(3), call.float(2), call.flag(4)
     allowed = call.op(
@@ -67,7 +67,7 @@ def x_over_y(call: Call) -> Value:
 
 @TABLE.op("Logit")
 def logit(call: Call) -> Value:
-    """``log(x / (1 - x))``, of x away from 0 and 1 by eps where that is not negative."""
+    """Return ``log(x / (1 - x))``, of x away from 0 and 1 by eps where that is not negative."""
     x, eps = call.value(0), call.float(1) if 1 in call else call.float("eps")
     if eps >= 0:
         x = formulas.clip(call, x, eps, 1 - eps)
@@ -120,7 +120,7 @@ def cross_product(call: Call) -> Value:
 
 @TABLE.op("SoftplusExt")
 def softplus(call: Call) -> Value:
-    """``log(1 + e^(beta x)) / beta``, x itself above a threshold."""
+    """Return ``log(1 + e^(beta x)) / beta``, x itself above a threshold."""
     x, beta = call.value(0), call.float(1)
     scaled = call.op("Mul", x, call.scalar_like(beta, x))
     smooth = call.op("Div", call.op("Softplus", scaled), call.scalar_like(beta, x))

@@ -12,7 +12,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 @TABLE.op("BatchNorm")
 def batch_norm(call: Call) -> tuple[Value, ...]:
-    """MindIR's momentum is the primitive's default in evaluation; the layer's own is on the Cell.
+    """Lower BatchNorm with the Cell's momentum; MindIR has the primitive's default in evaluation.
 
     With `use_batch_statistics=True` it normalises by the batch in evaluation too, and reads no statistics.
     """
@@ -36,7 +36,7 @@ def batch_norm(call: Call) -> tuple[Value, ...]:
 
 @TABLE.op("LayerNorm")
 def layer_norm(call: Call) -> tuple[Value, ...]:
-    """The parameters must span the normalised axes, which is what ONNX has."""
+    """Lower LayerNorm, whose parameters must span the normalised axes, as in ONNX."""
     x = call.value(0)
     begin, scale_begin = call.int(3) % call.rank(x), call.int(4) % call.rank(x)
     if begin != scale_begin:

@@ -59,7 +59,7 @@ def max_pool_3d(call: Call) -> Value:
 
 @TABLE.op("AvgPool3D")
 def average_pool_3d(call: Call) -> Value:
-    """AvgPool2d with padding is one of these with a depth of 1."""
+    """Lower a 3-d average pool, which is also the form of a padded AvgPool2d, with a depth of 1."""
     mode = call.text("pad_mode").lower()
     divisor, ceil = call.int("divisor_override", 0), call.flag("ceil_mode")
     call.ignore("format", "pad")
@@ -82,7 +82,7 @@ def average_pool_3d(call: Call) -> Value:
 
 @TABLE.op("MaxPoolWithArgmaxV2", "MaxPool3DWithArgmax")
 def max_pool_with_argmax(call: Call) -> tuple[Value, ...]:
-    """Places count within their plane, over the whole tensor in ONNX."""
+    """Lower a max pool with places, which count within their plane, but over the whole tensor in ONNX."""
     flat = call.operator == "MaxPool3DWithArgmax"
     spatial = 3 if flat else 2
     call.ignore("argmax_type", "format")
@@ -107,7 +107,7 @@ def max_pool_with_argmax(call: Call) -> tuple[Value, ...]:
 
 @TABLE.op("AdaptiveAvgPool2D", "AdaptiveAvgPool3D")
 def adaptive_average_pool(call: Call) -> Value:
-    """None in the output size keeps a dimension."""
+    """Lower an adaptive average pool; None in the output size keeps a dimension."""
     sizes = call.arg("output_size")
     assert isinstance(sizes, tuple)
     x = call.value(0)
@@ -118,7 +118,7 @@ def adaptive_average_pool(call: Call) -> Value:
 
 @TABLE.op("AdaptiveMaxPool2D", "AdaptiveMaxPool3D")
 def adaptive_max_pool(call: Call) -> tuple[Value, ...]:
-    """-1 in the output size keeps a dimension."""
+    """Lower an adaptive max pool; -1 in the output size keeps a dimension."""
     given, x = call.ints(1), call.value(0)
     sizes = call.static_shape(x, range(-len(given), 0))
     output = [size if size > 0 else own for size, own in zip(given, sizes, strict=True)]

@@ -47,7 +47,7 @@ def reduce_logic(call: Call) -> Value:
 
 @TABLE.op("Max", "Min")
 def extreme(call: Call) -> Value:
-    """Over all elements."""
+    """Find the extreme over all elements."""
     return call.op("ReduceMax" if call.operator == "Max" else "ReduceMin", call.value(0), keepdims=0)
 
 
@@ -86,7 +86,7 @@ def cumulative_sum(call: Call) -> Value:
 
 @TABLE.op("CumProd")
 def cumulative_product(call: Call) -> Value:
-    """Neither exclusive nor from the end."""
+    """Lower a cumulative product that is neither exclusive nor from the end."""
     call.require(2, False)
     call.require(3, False)
     return _scan(call, "CumProd")[0]
@@ -101,7 +101,7 @@ def cumulative_log_sum_exp(call: Call) -> Value:
 
 @TABLE.op("Cummax", "Cummin")
 def cumulative_extreme(call: Call) -> tuple[Value, Value]:
-    """Places are int64 in the one and int32 in the other."""
+    """Lower a cumulative extreme, whose places are int64 or int32 by its operator."""
     values, indices = _scan(call, call.operator.replace("Cumm", "CumM"), 2)
     return values, call.cast(indices, call.result_type(1).dtype)
 

@@ -16,7 +16,7 @@ TABLE = LoweringTable[Call]("MindSpore")
 
 
 def _resize(call: Call, **attributes: Any) -> Value:
-    """To the size of argument 1, over the axes behind the first two."""
+    """Resize to the size in argument 1, over the axes after the first two."""
     return _resize_to(call, call.ints(1), **attributes)
 
 
@@ -74,7 +74,7 @@ def resize_bicubic(call: Call) -> Value:
 
 
 def _upsample(call: Call, **attributes: Any) -> Value:
-    """To the size of argument 1, or by the factors of argument 2."""
+    """Resize to the size in argument 1, or by the factors in argument 2."""
     if call.arg(1, None) is not None:
         call.ignore(2)
         return _resize(call, **attributes)

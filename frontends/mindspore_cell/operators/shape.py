@@ -174,7 +174,7 @@ def expand_dims(call: Call) -> Value:
 
 @TABLE.op("Squeeze")
 def squeeze(call: Call) -> Value:
-    """Without axes every dimension of 1 goes; they are named, so that a batch of 1 stays.
+    """Lower Squeeze, with the axes of size 1 named if none are given, so that a batch of 1 stays.
 
     An axis that has another size stays, as MindSpore has it.
     """
@@ -252,7 +252,7 @@ def _split(call: Call, x: Value, axis: int, count: int) -> list[Value]:
 
 @TABLE.op("StridedSlice")
 def strided_slice(call: Call) -> Value:
-    """Masks are bit sets over the positions of begin, end and strides.
+    """Lower StridedSlice, whose masks are bit sets over the positions of begin, end and strides.
 
     A set bit opens that bound (begin, end), inserts an axis (new_axis), or drops it (shrink_axis).
     """

@@ -25,7 +25,7 @@ TABLE.direct(
 
 @TABLE.op("BesselY1")
 def bessel_y1(call: Call) -> Value:
-    """Its kernel gives NaN at zero."""
+    """Lower the Bessel function Y1, whose kernel returns NaN at zero."""
     x = call.value(0)
     at_zero = call.op("Equal", x, call.scalar_like(0, x))
     return call.op("Where", at_zero, call.scalar_like(numbers.nan, x), call.op("regraft.BesselY1", x))
@@ -33,5 +33,5 @@ def bessel_y1(call: Call) -> Value:
 
 @TABLE.op("Polygamma")
 def polygamma(call: Call) -> Value:
-    """The order is a tensor, which the graph has to hold."""
+    """Lower Polygamma, whose order is a tensor that the graph must hold."""
     return call.op("regraft.Polygamma", call.value(1), n=call.int(0))

@@ -62,13 +62,13 @@ def leaky_relu(call: Call) -> Value | list[Value]:
 
 @TABLE.op("hard_sigmoid")
 def hard_sigmoid(call: Call) -> Value:
-    """clip(0.2 x + 0.5, 0, 1) by default."""
+    """Return clip(0.2 x + 0.5, 0, 1) by default."""
     return call.op("HardSigmoid", call.value(0), alpha=call.float("alpha", 0.2), beta=call.float("beta", 0.5))
 
 
 @TABLE.op("softmax", "softmin", "log_softmax")
 def softmax(call: Call) -> Value:
-    """Over the last axis by default; divides by `temperature` first, and may be cut off at a length."""
+    """Lower Softmax, over the last axis by default; divide by `temperature`, and mask beyond a length."""
     x = call.value(0)
     axis = call.axis("axis", call.rank(x), -1)
     temperature = call.text("temperature", "None")
@@ -102,13 +102,13 @@ def _masked(call: Call, x: Value, length: Value, axis: int) -> Value:
 
 @TABLE.op("SoftmaxActivation")
 def softmax_activation(call: Call) -> Value:
-    """Over the last axis, or over axis 1 in the mode "channel"."""
+    """Lower Softmax over the last axis, or over axis 1 in the mode "channel"."""
     mode = call.text("mode", "instance")
     return call.op("Softmax", call.value(0), axis=1 if mode == "channel" else -1)
 
 
 def _dropped(call: Call, ratio: float, axes: list[int]) -> Value:
-    """A share is dropped in inference too; along `axes` elements stay or go together."""
+    """Drop a share of elements, also in inference; elements along `axes` are dropped together."""
     x = like = call.value(0)
     if axes:
         like = call.op("ReduceMax", x, call.constant([call.from_front(a, call.rank()) for a in axes]))

@@ -76,7 +76,7 @@ def eye(call: Call) -> Value:
 
 @TABLE.op("_contrib_arange_like")
 def arange_like(call: Call) -> Value:
-    """As many numbers as an axis, or the whole of another value, has."""
+    """Return as many numbers as an axis, or all of another value, has."""
     x, axis = call.value(0), call.optional_int("axis")
     start, step, times = (
         call.float("start", 0.0),

@@ -59,7 +59,7 @@ def named(call: Call) -> Value:
 
 @TABLE.op("rsqrt")
 def rsqrt(call: Call) -> Value:
-    """1 / sqrt(x)."""
+    """Return 1 / sqrt(x)."""
     return in_floats(call, lambda x: formulas.reciprocal_root(call, x), call.value(0))
 
 
@@ -77,13 +77,13 @@ def cube_root(call: Call) -> Value:
 
 @TABLE.op("expm1")
 def expm1(call: Call) -> Value:
-    """exp(x) - 1."""
+    """Return exp(x) - 1."""
     return in_floats(call, lambda x: call.op("regraft.Expm1", x), call.value(0))
 
 
 @TABLE.op("log1p")
 def log1p(call: Call) -> Value:
-    """log(1 + x)."""
+    """Return log(1 + x)."""
     return in_floats(call, lambda x: call.op("regraft.Log1p", x), call.value(0))
 
 
@@ -106,7 +106,7 @@ def angle(call: Call) -> Value:
 
 @TABLE.op("_hypot", "broadcast_hypot")
 def hypotenuse(call: Call) -> Value:
-    """sqrt(x * x + y * y)."""
+    """Return sqrt(x * x + y * y)."""
     return in_floats(call, lambda x, y: formulas.hypotenuse(call, x, y), *call.operands())
 
 
@@ -124,7 +124,7 @@ def truncate(call: Call) -> Value:
 
 @TABLE.op("round")
 def round_half_away(call: Call) -> Value:
-    """To the nearest, ties away from 0."""
+    """Round to the nearest, ties away from 0."""
 
     def nearest(x: Value) -> Value:
         size = call.op("Floor", call.op("Add", call.op("Abs", x), call.scalar_like(0.5, x)))
@@ -135,7 +135,7 @@ def round_half_away(call: Call) -> Value:
 
 @TABLE.op("rint")
 def round_half_down(call: Call) -> Value:
-    """To the nearest, ties down: 0.5 becomes 0, -2.5 becomes -3."""
+    """Round to the nearest, ties down: 0.5 becomes 0, -2.5 becomes -3."""
     return in_floats(
         call, lambda x: call.op("Ceil", call.op("Sub", x, call.scalar_like(0.5, x))), call.value(0)
     )

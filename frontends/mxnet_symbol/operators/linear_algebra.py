@@ -35,7 +35,7 @@ def _order(call: Call, x: Value) -> int:
 
 @TABLE.op("_linalg_gemm", "_linalg_gemm2")
 def gemm(call: Call) -> Value:
-    """``alpha * A @ B``, and ``+ beta * C``, of either or both transposed."""
+    """Return ``alpha * A @ B``, and ``+ beta * C``, of either or both transposed."""
     rank = call.rank()
     rows = call.axis("axis", rank, -2)
     order = [*(n for n in range(rank) if n not in (rows, rank - 1)), rows, rank - 1]
@@ -56,7 +56,7 @@ def gemm(call: Call) -> Value:
 
 @TABLE.op("_linalg_syrk")
 def syrk(call: Call) -> Value:
-    """``alpha * A @ A.T``, or ``alpha * A.T @ A``."""
+    """Return ``alpha * A @ A.T``, or ``alpha * A.T @ A``."""
     a, transpose = call.value(0), call.flag("transpose")
     other = swap_last_axes(call, a)
     product = call.op("MatMul", other, a) if transpose else call.op("MatMul", a, other)

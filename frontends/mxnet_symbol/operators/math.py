@@ -68,7 +68,7 @@ def _with_number(call: Call) -> tuple[Value, Value]:
 
 @TABLE.op(*_SCALAR)
 def with_scalar(call: Call) -> Value:
-    """With a number, which comes first in the operators whose name starts with r."""
+    """Combine with a number, which comes first in the operators whose name starts with r."""
     target, first = _SCALAR[call.operator]
     x, number = _with_number(call)
     operands = (number, x) if first else (x, number)
@@ -87,7 +87,7 @@ def _compare(call: Call, kind: str, x: Value, y: Value) -> Value:
 
 @TABLE.op(*(f"broadcast_{kind}" for kind in _COMPARISONS), *(f"_{kind}" for kind in _COMPARISONS))
 def comparison(call: Call) -> Value:
-    """0 and 1 in the type of the operands."""
+    """Return 0 or 1 in the type of the operands."""
     return _compare(
         call, call.operator.removeprefix("broadcast_").removeprefix("_"), call.value(0), call.value(1)
     )
@@ -95,13 +95,13 @@ def comparison(call: Call) -> Value:
 
 @TABLE.op(*(f"_{kind}_scalar" for kind in _COMPARISONS))
 def comparison_with_scalar(call: Call) -> Value:
-    """0 and 1 in the type of the operand."""
+    """Return 0 or 1 in the type of the operand."""
     return _compare(call, call.operator.removeprefix("_").removesuffix("_scalar"), *_with_number(call))
 
 
 @TABLE.op(*(f"broadcast_{kind}" for kind in _LOGICAL), *(f"_{kind}" for kind in _LOGICAL))
 def logical(call: Call) -> Value:
-    """0 and 1 in the type of the operands; what is not 0 is true."""
+    """Return 0 or 1 in the type of the operands; numbers other than 0 are true."""
     kind = call.operator.removeprefix("broadcast_").removeprefix("_")
     result = call.op(_LOGICAL[kind], call.cast(call.value(0), "bool"), call.cast(call.value(1), "bool"))
     return call.cast(result, call.dtype_of())
@@ -109,7 +109,7 @@ def logical(call: Call) -> Value:
 
 @TABLE.op(*(f"_{kind}_scalar" for kind in _LOGICAL))
 def logical_with_scalar(call: Call) -> Value:
-    """0 and 1 in the type of the operand."""
+    """Return 0 or 1 in the type of the operand."""
     kind = call.operator.removeprefix("_").removesuffix("_scalar")
     x, _ = _with_number(call)
     result = call.op(_LOGICAL[kind], call.cast(x, "bool"), call.constant(call.float("scalar", 1.0) != 0))
@@ -118,19 +118,19 @@ def logical_with_scalar(call: Call) -> Value:
 
 @TABLE.op("logical_not")
 def logical_not(call: Call) -> Value:
-    """0 and 1 in the type of the operand."""
+    """Return 0 or 1 in the type of the operand."""
     return call.cast(call.op("Not", call.cast(call.value(0), "bool")), call.dtype_of())
 
 
 @TABLE.op("broadcast_mod", "_mod")
 def modulo(call: Call) -> Value:
-    """The remainder has the sign of the divisor."""
+    """Return the remainder, with the sign of the divisor."""
     return _modulo(call, call.value(0), call.value(1))
 
 
 @TABLE.op("_mod_scalar", "_rmod_scalar")
 def modulo_with_scalar(call: Call) -> Value:
-    """The remainder has the sign of the divisor."""
+    """Return the remainder, with the sign of the divisor."""
     operands = _with_number(call)
     return _modulo(call, *(operands if call.operator == "_mod_scalar" else operands[::-1]))
 
@@ -161,7 +161,7 @@ def clip(call: Call) -> Value:
 
 @TABLE.op("_hypot_scalar")
 def hypotenuse_with_scalar(call: Call) -> Value:
-    """sqrt(x * x + y * y)."""
+    """Return sqrt(x * x + y * y)."""
     return in_floats(call, lambda x, y: formulas.hypotenuse(call, x, y), *_with_number(call))
 
 
@@ -208,7 +208,7 @@ def cast(call: Call) -> Value:
 
 @TABLE.op("_contrib_quadratic")
 def quadratic(call: Call) -> Value:
-    """``a * x * x + b * x + c``."""
+    """Return ``a * x * x + b * x + c``."""
     x = Term(call.b, call.value(0))
     a, b, c = (call.float(key, 0.0) for key in "abc")
     return (x * x * a + x * b + c).value
@@ -216,7 +216,7 @@ def quadratic(call: Call) -> Value:
 
 @TABLE.op("_contrib_allclose")
 def all_close(call: Call) -> Value:
-    """1 where all differences are within a share and a number, 0 where one is not."""
+    """Return 1 if all differences are within a share and a number, else 0."""
     x, y = (Term(call.b, v) for v in call.operands())
     share, most, equal_nan = call.float("rtol", 1e-5), call.float("atol", 1e-8), call.flag("equal_nan", True)
     near = x.equals(y) | (abs(x - y) <= abs(y) * share + most)

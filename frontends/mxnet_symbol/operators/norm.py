@@ -20,7 +20,7 @@ def _at_axis_1(axis: int, rank: int) -> tuple[list[int], bool]:
 
 @TABLE.op("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
 def batch_norm(call: Call) -> list[Value]:
-    """With eps 1e-3 and gamma fixed at 1 by default; a third output is 1 / deviation."""
+    """Lower BatchNorm, with eps 1e-3 and gamma fixed at 1 by default; a third output is 1 / deviation."""
     x, gamma, beta, mean, variance = call.operands()
     epsilon = call.float("eps", 1e-3)
     momentum = call.float("momentum", 0.9)
@@ -45,7 +45,7 @@ def batch_norm(call: Call) -> list[Value]:
 
 @TABLE.op("LayerNorm")
 def layer_norm(call: Call) -> list[Value]:
-    """Over one axis, the last by default; with mean and deviation where these are asked for."""
+    """Normalise over one axis, the last by default; return mean and deviation if requested."""
     x, gamma, beta = call.operands()
     rank = call.rank(x)
     axis = call.axis("axis", rank, -1)
@@ -69,7 +69,7 @@ def _moments(call: Call, x: Value, axes: list[int], epsilon: float) -> list[Valu
 
 @TABLE.op("InstanceNorm")
 def instance_norm(call: Call) -> Value:
-    """Over the axes after the channels; eps is 1e-3 by default."""
+    """Normalise over the axes after the channels; eps is 1e-3 by default."""
     return call.op("InstanceNormalization", *call.operands(), epsilon=call.float("eps", 1e-3))
 
 

@@ -96,7 +96,7 @@ def comparison_with_scalar(call: Call) -> Value:
 
 @TABLE.op("_np_sum", "_np_prod", "_np_max", "_np_min", "_npi_mean", "_npi_std", "_npi_var")
 def reduction(call: Call) -> Value:
-    """Over axes, or all."""
+    """Reduce over axes, or all."""
     x, kind = call.value(0), call.operator.rpartition("_")[2]
     given, keep = call.optional_ints("axis"), call.flag("keepdims")
     rank = call.rank(x)
@@ -146,7 +146,7 @@ def reshape(call: Call) -> Value:
 
 @TABLE.op("_np_transpose")
 def transpose(call: Call) -> Value:
-    """By `axes`, or reversed."""
+    """Permute the axes by `axes`, or reverse them."""
     rank = call.rank()
     axes = call.optional_ints("axes") or list(range(rank))[::-1]
     return call.op("Transpose", call.value(0), perm=[call.from_front(a or 0, rank) for a in axes])
@@ -165,7 +165,7 @@ def move_axes(call: Call) -> Value:
 
 @TABLE.op("_np_squeeze")
 def squeeze(call: Call) -> Value:
-    """Without axes of size 1."""
+    """Remove axes of size 1."""
     shape, given = call.shape(), call.optional_ints("axis")
     gone = [i for i, d in enumerate(shape) if d == 1] if given is None else [a or 0 for a in given]
     gone = [call.from_front(a, len(shape)) for a in gone]
@@ -174,7 +174,7 @@ def squeeze(call: Call) -> Value:
 
 @TABLE.op("_npi_concatenate", "_npi_stack")
 def joined(call: Call) -> Value:
-    """Along an axis, or along a new one."""
+    """Join along an axis, or along a new one."""
     call.ignore("num_args")
     parts, axis = call.operands(), call.optional_int("axis", 0)
     if call.operator == "_npi_stack":
@@ -194,7 +194,7 @@ def where(call: Call) -> Value:
 
 @TABLE.op("_npi_broadcast_to")
 def broadcast_to(call: Call) -> Value:
-    """To a shape in which -2 keeps a size."""
+    """Broadcast to a shape in which -2 keeps a size."""
     sizes, shape = call.ints("shape"), list(call.shape())
     lead = len(sizes) - len(shape)
     wanted = [shape[n - lead] if d == -2 and n >= lead else d for n, d in enumerate(sizes)]

@@ -17,7 +17,7 @@ _LAST = ("NWC", "NHWC", "NDHWC")
 
 @TABLE.op("Pooling", "Pooling_v1")
 def pooling(call: Call) -> Value:
-    """The stride is 1 by default; averages count padding by default."""
+    """Lower a pool, whose stride is 1 and whose averages count padding by default."""
     rank = call.rank() - 2
     call.ignore("cudnn_off")
     x = call.value(0)
@@ -29,7 +29,7 @@ def pooling(call: Call) -> Value:
 
 
 def _pooled(call: Call, x: Value, rank: int) -> Value:
-    """Over the axes behind the channels."""
+    """Pool over the axes after the channels."""
     kind = call.text("pool_type", "max")
     power = call.optional_int("p_value")
     everything = call.flag("global_pool")

@@ -52,7 +52,7 @@ def reduced(call: Call, target: str, x: Value, axes: list[int], *, keep: bool) -
 
 @TABLE.op(*_REDUCTIONS)
 def reduction(call: Call) -> Value:
-    """Over `axis`, or over all but it with `exclude`."""
+    """Reduce over `axis`, or over all other axes with `exclude`."""
     axes, keep = _axes(call, call.rank())
     if call.text("dtype", "None") != "None":
         raise call.unsupported("expected no dtype to accumulate in")

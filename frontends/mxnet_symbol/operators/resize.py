@@ -12,7 +12,7 @@ TABLE = LoweringTable[Call]("MXNet")
 
 @TABLE.op("UpSampling")
 def up_sampling(call: Call) -> Value:
-    """By a whole scale; several inputs are scaled to one size, then joined."""
+    """Scale up by a whole number; several inputs are scaled to one size, then joined."""
     call.ignore("workspace", "num_filter")
     scale, kind = call.int("scale"), call.text("sample_type")
     merge = call.text("multi_input_mode", "concat")
@@ -57,7 +57,7 @@ _NEAREST_SIZES = {
 
 @TABLE.op("_contrib_BilinearResize2D")
 def bilinear_resize(call: Call) -> Value:
-    """To a size, by scales, or like another value; corners are aligned by default."""
+    """Resize to a size, by scales, or like another value; corners are aligned by default."""
     x = call.value(0)
     mode, aligned = call.text("mode", "size"), call.flag("align_corners", default=True)
     height, width = call.int("height", 1), call.int("width", 1)

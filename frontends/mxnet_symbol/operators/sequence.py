@@ -26,7 +26,7 @@ def sequence_last(call: Call) -> Value:
 
 @TABLE.op("SequenceMask")
 def sequence_mask(call: Call) -> Value:
-    """A number in the place of every step behind the end of its sequence."""
+    """Replace every step after the end of its sequence by a number."""
     axis, number = call.int("axis", 0), call.float("value", 0.0)
     if not call.flag("use_sequence_length"):
         return call.value(0)

@@ -70,7 +70,7 @@ def reshaped(call: Call, source: list[Dim], codes: list[int]) -> list[Dim]:
 
 @TABLE.op("Reshape")
 def reshape(call: Call) -> Value:
-    """By codes; see `reshaped`."""
+    """Reshape by codes; see `reshaped`."""
     codes = call.ints("shape", ())
     old, keep = call.ints("target_shape", ()), call.flag("keep_highest")
     source = list(call.shape())
@@ -103,7 +103,7 @@ def _span(call: Call, side: str, rank: int) -> tuple[int, int]:
 
 @TABLE.op("transpose")
 def transpose(call: Call) -> Value:
-    """By `axes`, or reversed."""
+    """Permute the axes by `axes`, or reverse them."""
     axes = call.ints("axes", ())
     rank = call.rank()
     return call.op(
@@ -130,7 +130,7 @@ def expand_dims(call: Call) -> Value:
 
 @TABLE.op("squeeze")
 def squeeze(call: Call) -> Value:
-    """Without axes of size 1; of all ones, one stays."""
+    """Remove axes of size 1; if all have size 1, keep one."""
     shape, axes = call.shape(), call.optional_ints("axis")
     if axes is None:
         gone = [i for i, d in enumerate(shape) if d == 1]
@@ -143,7 +143,7 @@ def squeeze(call: Call) -> Value:
 
 @TABLE.op("Concat")
 def concat(call: Call) -> Value:
-    """Along axis 1 by default."""
+    """Concatenate, along axis 1 by default."""
     axis, parts = call.axis("dim", default=1), call.operands()
     first = call.type_of(parts[0])
     if first.shape is None or axis >= len(first.shape):
@@ -159,7 +159,7 @@ def concat(call: Call) -> Value:
 
 @TABLE.op("stack")
 def stack(call: Call) -> Value:
-    """Along a new axis."""
+    """Stack along a new axis."""
     axis = call.axis("axis", call.rank() + 1, 0)
     parts = [call.op("Unsqueeze", v, call.constant([axis])) for v in call.operands()]
     return call.op("Concat", *parts, axis=axis)
@@ -244,7 +244,7 @@ def slice_axis(call: Call) -> Value:
 
 @TABLE.op("slice_like")
 def slice_like(call: Call) -> Value:
-    """As large as another value, along some axes or all."""
+    """Slice to the size of another value, along some axes or all."""
     x, like = call.operands()
     given = call.ints("axes", ())
     axes = [call.from_front(a, call.rank(x)) for a in given] or list(range(call.rank(x)))
@@ -308,7 +308,7 @@ def repeat(call: Call) -> Value:
 
 @TABLE.op("reverse")
 def reverse(call: Call) -> Value:
-    """Axes read backwards."""
+    """Reverse along axes."""
     axes = [call.from_front(a, call.rank()) for a in call.ints("axis")]
     return slice_axes(call, call.value(0), axes, [-1] * len(axes), [-_END] * len(axes), [-1] * len(axes))
 
@@ -325,7 +325,7 @@ def expanded(call: Call, x: Value, target: list[Dim]) -> Value:
 
 @TABLE.op("broadcast_to")
 def broadcast_to(call: Call) -> Value:
-    """To a shape in which 0 leaves an axis as it is."""
+    """Broadcast to a shape in which 0 keeps an axis."""
     shape, sizes = call.shape(), call.ints("shape")
     return expanded(call, call.value(0), [s if d == 0 else d for d, s in zip(sizes, shape, strict=True)])
 
@@ -341,7 +341,7 @@ def broadcast_axis(call: Call) -> Value:
 
 @TABLE.op("broadcast_like")
 def broadcast_like(call: Call) -> Value:
-    """To the shape of another value, or to some of its axes."""
+    """Broadcast to the shape of another value, or to some of its axes."""
     x, like = call.operands()
     left, right = call.optional_ints("lhs_axes"), call.optional_ints("rhs_axes")
     target, other = list(call.shape(x)), call.shape(like)

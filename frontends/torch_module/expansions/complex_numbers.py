@@ -166,7 +166,7 @@ table.op("aten.div.Tensor")(lambda x, y: parts(x) / y)
 
 @table.op("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
 def view_as_complex(x: Tensor) -> Complex:
-    """The last axis holds both parts."""
+    """View the last axis as both parts."""
     return Complex(x[..., 0], x[..., 1])
 
 

@@ -197,7 +197,7 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """A reduction of runs of the first axis."""
+    """Reduce runs of the first axis."""
     del unsafe
     counts = offsets if lengths is None else lengths
     if counts is None or indices is not None or axis or counts.dim() != 1:

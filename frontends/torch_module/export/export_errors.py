@@ -338,7 +338,7 @@ def first_line(error: BaseException) -> str:
 
 
 def user_location(frames: Sequence[traceback.FrameSummary], *, whole: bool = False) -> str:
-    """``file:line`` of the innermost frame that is neither PyTorch's, nor Python's, nor ours.
+    """Return ``file:line`` of the innermost frame that is neither PyTorch's, nor Python's, nor ours.
 
     Args:
         frames: the innermost last.

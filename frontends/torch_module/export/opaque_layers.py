@@ -56,7 +56,7 @@ def _attend(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """`nn.MultiheadAttention.forward` as one operator."""
+    """Call `nn.MultiheadAttention.forward` as one operator."""
     import torch
 
     y, weights = torch.ops.regraft.multihead_attention(

@@ -330,7 +330,7 @@ def _value(law: Initializer) -> float:
 
 
 def _erfinv(law: Initializer | None) -> Initializer | None:
-    """The inverse error function of a uniform sample is normal, cut at bounds that a clamp will tell."""
+    """Return the law of an inverse error function: normal for a uniform sample, cut at a clamp's bounds."""
     if law is None or law.law != "uniform":
         return None
     return Initializer.of("trunc_normal", mean=0.0, std=math.sqrt(0.5), low=-math.inf, high=math.inf)

@@ -53,7 +53,7 @@ def initial_laws(
 
 
 def _values(tensor: Tensor) -> np.ndarray | None:
-    """Its first values; None where it has none, or they are no floats."""
+    """Return its first values; None if it has none, or they are not floats."""
     if tensor.device.type == "meta" or not tensor.is_floating_point():
         return None
     if tensor.dim() == 2:

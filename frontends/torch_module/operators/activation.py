@@ -30,13 +30,13 @@ def gelu(call: Call) -> Value:
 
 @TABLE.op("aten.leaky_relu.default")
 def leaky_relu(call: Call) -> Value:
-    """The slope below zero is explicit."""
+    """Lower LeakyReLU with an explicit slope below zero."""
     return call.op("LeakyRelu", call.value("self"), alpha=call.float("negative_slope"))
 
 
 @TABLE.op("aten.elu.default")
 def elu(call: Call) -> Value:
-    """Without the two factors that only SELU uses."""
+    """Lower ELU, without the two factors that only SELU uses."""
     call.require("scale", 1)
     call.require("input_scale", 1)
     return call.op("Elu", call.value("self"), alpha=call.float("alpha"))
@@ -50,7 +50,7 @@ def selu(call: Call) -> Value:
 
 @TABLE.op("aten.celu.default")
 def celu(call: Call) -> Value:
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``; ONNX has it for float32 only."""
+    """Return ``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``; ONNX has it for float32 only."""
     x, alpha = call.value("self"), call.float("alpha")
     if call.dtype == "float32":
         return call.op("Celu", x, alpha=alpha)
@@ -92,7 +92,7 @@ def relu6(call: Call) -> Value:
 
 @TABLE.op("aten.softplus.default")
 def softplus(call: Call) -> Value:
-    """``log(1 + exp(beta * x)) / beta``; torch is linear above a threshold where the two agree."""
+    """Return ``log(1 + exp(beta * x)) / beta``; torch is linear above a threshold where the two agree."""
     x, beta, threshold = call.value("self"), call.float("beta"), call.float("threshold")
     scale = call.scalar_like(beta, x)
     scaled = x if beta == 1 else call.op("Mul", x, scale)
@@ -104,13 +104,13 @@ def softplus(call: Call) -> Value:
 
 @TABLE.op("aten.log_sigmoid.default")
 def log_sigmoid(call: Call) -> Value:
-    """``-softplus(-x)``, which does not overflow."""
+    """Return ``-softplus(-x)``, which does not overflow."""
     return call.op("Neg", call.op("Softplus", call.op("Neg", call.value("self"))))
 
 
 @TABLE.op("aten.rrelu.default")
 def rrelu(call: Call) -> Value:
-    """Slopes are drawn in training only."""
+    """Lower RReLU, which draws slopes only in training."""
     if call.flag("training"):
         raise call.unsupported("expected `training=self.training`, got slopes drawn in evaluation too")
     call.ignore("generator")

@@ -268,7 +268,7 @@ def slice_scatter(call: Call) -> Value:
 def replaced(
     call: Call, x: Value, part: Value, axis: int, start: Size | None, end: Size | None, step: int = 1
 ) -> Value:
-    """`x` with a range of an axis replaced by `part`; negative bounds count from the end.
+    """Replace a range of an axis of `x` by `part`; negative bounds count from the end.
 
     A range whose start is past its end is empty, at some sizes or at all: `x` stays there as it is.
     """

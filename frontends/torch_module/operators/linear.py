@@ -32,7 +32,7 @@ def _scaled(call: Call, value: Value, name: str) -> Value:
 
 @TABLE.op("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default", "aten.addbmm.default")
 def addmm(call: Call) -> Value:
-    """``beta * self + alpha * a @ b``; of `addbmm`, the sum of the products of a batch."""
+    """Return ``beta * self + alpha * a @ b``; of `addbmm`, the sum of the products of a batch."""
     names = [n for n in ("mat1", "mat", "batch1") if n in call]
     others = [n for n in ("mat2", "vec", "batch2") if n in call]
     product = call.op("MatMul", call.value(names[0]), call.value(others[0]))
@@ -91,7 +91,7 @@ def _spell_out(call: Call, values: list[Value], equation: str) -> tuple[list[Val
 
 @TABLE.op("aten.bilinear.default")
 def bilinear(call: Call) -> Value:
-    """``x1 @ W[k] @ x2`` for every output k."""
+    """Return ``x1 @ W[k] @ x2`` for every output k."""
     left, right, weight = call.value("input1"), call.value("input2"), call.value("weight")
     y = call.op("Einsum", left, weight, right, equation="...i,kij,...j->...k")
     bias = call.optional("bias")

@@ -75,7 +75,7 @@ def bitwise_not(call: Call) -> Value:
 
 
 def _chosen(call: Call, condition: Value, x: Value, y: Value) -> Value:
-    """`Where`, which ONNX Runtime does not have for truth values."""
+    """Choose as `Where` does, which ONNX Runtime lacks for truth values."""
     if call.dtype != "bool":
         return call.op("Where", condition, x, y)
     return call.op("Or", call.op("And", condition, x), call.op("And", call.op("Not", condition), y))

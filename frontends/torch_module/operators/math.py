@@ -58,7 +58,7 @@ def _is_floating(call: Call, name: str = "self") -> bool:
 
 
 def _rounded(op_type: str) -> Lowering[Call]:
-    """A whole number is what it is."""
+    """Round; whole numbers stay."""
     return lambda call: call.op(op_type, call.value("self")) if _is_floating(call) else call.value("self")
 
 
@@ -82,31 +82,31 @@ TABLE.op("aten.isinf.default")(_of_floats("IsInf"))
 
 @TABLE.op("aten.rsqrt.default")
 def rsqrt(call: Call) -> Value:
-    """``1 / sqrt(x)``."""
+    """Return ``1 / sqrt(x)``."""
     return formulas.reciprocal_root(call, call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.square.default")
 def square(call: Call) -> Value:
-    """``x * x``."""
+    """Return ``x * x``."""
     return formulas.square(call, call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.log1p.default")
 def log1p(call: Call) -> Value:
-    """``log(1 + x)``."""
+    """Return ``log(1 + x)``."""
     return call.op("regraft.Log1p", call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.expm1.default")
 def expm1(call: Call) -> Value:
-    """``exp(x) - 1``."""
+    """Return ``exp(x) - 1``."""
     return call.op("regraft.Expm1", call.operand("self", call.dtype))
 
 
 @TABLE.op("aten.log2.default", "aten.log10.default")
 def log_to_base(call: Call) -> Value:
-    """``log(x) / log(base)``."""
+    """Return ``log(x) / log(base)``."""
     base = 2 if "log2" in call.operator else 10
     logarithm = call.op("Log", call.operand("self", call.dtype))
     return call.op("Div", logarithm, call.scalar_like(numbers.log(base), logarithm))
@@ -114,7 +114,7 @@ def log_to_base(call: Call) -> Value:
 
 @TABLE.op("aten.round.decimals")
 def round_decimals(call: Call) -> Value:
-    """To a number of decimal places."""
+    """Round to a number of decimal places."""
     x, factor = call.value("self"), 10.0 ** call.int("decimals")
     scale = call.scalar_like(factor if factor >= 1 else 10.0 ** -call.int("decimals"), x)
     there, back = ("Mul", "Div") if factor >= 1 else ("Div", "Mul")
@@ -155,7 +155,7 @@ def copysign(call: Call) -> Value:
 
 @TABLE.op("aten.angle.default")
 def angle(call: Call) -> Value:
-    """0 or pi, of real numbers."""
+    """Return the angle of real numbers: 0 or pi."""
     x = call.operand("self", call.dtype)
     zero, pi = call.scalar_like(0, x), call.scalar_like(numbers.pi, x)
     found = call.op("Where", call.op("Less", x, zero), pi, zero)
@@ -166,14 +166,14 @@ def angle(call: Call) -> Value:
 
 
 def _scaled_other(call: Call) -> Value:
-    """``alpha * other``."""
+    """Return ``alpha * other``."""
     other, alpha = call.operand("other", call.dtype), call.arg("alpha")
     return other if alpha == 1 else call.op("Mul", call.constant(alpha, call.dtype), other)
 
 
 @TABLE.op("aten.add.Tensor", "aten.add.Scalar")
 def add(call: Call) -> Value:
-    """``self + alpha * other``; on truth values, or."""
+    """Return ``self + alpha * other``; on truth values, or."""
     if call.dtype == "bool":
         call.require("alpha", 1)
         return call.op("Or", call.operand("self", "bool"), call.operand("other", "bool"))
@@ -182,13 +182,13 @@ def add(call: Call) -> Value:
 
 @TABLE.op("aten.sub.Tensor", "aten.sub.Scalar")
 def sub(call: Call) -> Value:
-    """``self - alpha * other``."""
+    """Return ``self - alpha * other``."""
     return call.op("Sub", call.operand("self", call.dtype), _scaled_other(call))
 
 
 @TABLE.op("aten.rsub.Tensor", "aten.rsub.Scalar")
 def rsub(call: Call) -> Value:
-    """``other - alpha * self``."""
+    """Return ``other - alpha * self``."""
     x, alpha = call.operand("self", call.dtype), call.arg("alpha")
     x = x if alpha == 1 else call.op("Mul", call.constant(alpha, call.dtype), x)
     return call.op("Sub", call.operand("other", call.dtype), x)
@@ -257,7 +257,7 @@ def pow_(call: Call) -> Value:
 
 @TABLE.op("aten.hypot.default")
 def hypot(call: Call) -> Value:
-    """``sqrt(x * x + y * y)``."""
+    """Return ``sqrt(x * x + y * y)``."""
     return formulas.hypotenuse(call, call.operand("self", call.dtype), call.operand("other", call.dtype))
 
 
@@ -273,7 +273,7 @@ def trunc(call: Call) -> Value:
 
 @TABLE.op("aten.addcmul.default", "aten.addcdiv.default")
 def addcmul(call: Call) -> Value:
-    """``self + value * tensor1 * tensor2``, or the quotient."""
+    """Return ``self + value * tensor1 * tensor2``, or the quotient."""
     op_type = "Mul" if "addcmul" in call.operator else "Div"
     left, right = call.operand("tensor1", call.dtype), call.operand("tensor2", call.dtype)
     term = call.op(op_type, left, right)
@@ -284,7 +284,7 @@ def addcmul(call: Call) -> Value:
 
 @TABLE.op("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp(call: Call) -> Value:
-    """``self + weight * (end - self)``."""
+    """Return ``self + weight * (end - self)``."""
     x = call.operand("self", call.dtype)
     step = call.op("Sub", call.operand("end", call.dtype), x)
     return call.op("Add", x, call.op("Mul", call.operand("weight", call.dtype), step))

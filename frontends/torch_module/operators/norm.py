@@ -35,7 +35,7 @@ def _scale_and_bias(call: Call, size: int) -> tuple[Value, Value]:
 
 @TABLE.op("aten.batch_norm.default")
 def batch_norm(call: Call) -> Value:
-    """With running statistics; without any, the batch's own mean and variance."""
+    """Lower BatchNorm with running statistics or, without any, the batch's own mean and variance."""
     call.ignore("cudnn_enabled")
     mean, variance = call.optional("running_mean"), call.optional("running_var")
     if call.flag("training") and mean is not None:
@@ -80,7 +80,7 @@ def _with_running_statistics(call: Call) -> Value:
 
 @TABLE.op("aten.layer_norm.default")
 def layer_norm(call: Call) -> Value:
-    """Over the trailing axes that `normalized_shape` covers."""
+    """Normalise over the trailing axes that `normalized_shape` covers."""
     call.ignore("cudnn_enable")
     sizes = call.ints("normalized_shape")
     x, weight, bias = _input(call), call.optional("weight"), call.optional("bias")
@@ -92,7 +92,7 @@ def layer_norm(call: Call) -> Value:
 
 @TABLE.op("aten.group_norm.default")
 def group_norm(call: Call) -> Value:
-    """With one scale and bias a channel, as ONNX has it since opset 21."""
+    """Lower GroupNorm with one scale and bias per channel, as ONNX has it since opset 21."""
     call.ignore("cudnn_enabled")
     scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
     found = call.op(
@@ -108,7 +108,7 @@ def group_norm(call: Call) -> Value:
 
 @TABLE.op("aten.instance_norm.default")
 def instance_norm(call: Call) -> Value:
-    """With each instance's own statistics."""
+    """Normalise with each instance's own statistics."""
     call.ignore("cudnn_enabled", "momentum")
     if not call.flag("use_input_stats"):
         mean, variance = call.value("running_mean"), call.value("running_var")
@@ -123,7 +123,7 @@ def instance_norm(call: Call) -> Value:
 
 @TABLE.op("aten.rms_norm.default")
 def rms_norm(call: Call) -> Value:
-    """Over the trailing axes, without a mean; torch's default epsilon is the element type's."""
+    """Normalise over the trailing axes, without a mean; torch's default epsilon is the element type's."""
     sizes = call.ints("normalized_shape")
     x, weight, epsilon = call.value("input"), call.optional("weight"), call.arg("eps")
     dtype = call.dtype_of(x)

@@ -48,7 +48,7 @@ def _max_pool(rank: int) -> Lowering[Call]:
 
 
 def _max_pool_with_indices(rank: int) -> Lowering[Call]:
-    """The places count within their plane in torch, over the whole tensor in ONNX."""
+    """Lower a max pool with places: within their plane in torch, over the whole tensor in ONNX."""
 
     def max_pool(call: Call) -> list[Value | None]:
         if 1 not in call.reads:

@@ -29,7 +29,7 @@ def _everywhere(call: Call, number: float | bool) -> Value:
 
 
 def _reduction(op_type: str) -> Lowering[Call]:
-    """Over the given axes, or all; torch's `dtype` is the result's."""
+    """Reduce over the given axes, or all; torch's `dtype` is the result's."""
 
     def reduction(call: Call) -> Value:
         call.ignore("dtype")
@@ -56,7 +56,7 @@ def _mean(call: Call, x: Value, axes: list[int], keep: bool) -> Value:
 
 @TABLE.op("aten.mean.dim", "aten.mean.default")
 def mean(call: Call) -> Value:
-    """Over the given axes, or all."""
+    """Average over the given axes, or all."""
     call.ignore("dtype")
     keep = call.flag("keepdim", False)
     axes = call.axes("dim") if "dim" in call else []

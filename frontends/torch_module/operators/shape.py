@@ -83,7 +83,7 @@ def unsqueeze(call: Call) -> Value:
 
 @TABLE.op("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default")
 def squeeze(call: Call) -> Value:
-    """Without those of the given axes that have size 1."""
+    """Remove those of the given axes that have size 1."""
     axes = call.axes("dim", default=None)
     sizes = [call.shape("self")[a] for a in axes] if call.rank("self") else []
     if call.context.ones.intersection(sizes):
@@ -171,7 +171,7 @@ def tile(call: Call) -> Value:
 
 @TABLE.op("aten.cat.default", "aten.concat.default")
 def cat(call: Call) -> Value:
-    """Along an axis; torch skips empty vectors of any rank, whatever the others are."""
+    """Concatenate along an axis; torch skips empty vectors, whatever the rank of the others."""
     rank = len(call.result_shape)
     values = [v for v in call.values("tensors") if call.type_of(v).rank == rank]
     values = [call.cast(v, call.dtype) for v in values]
@@ -181,7 +181,7 @@ def cat(call: Call) -> Value:
 
 @TABLE.op("aten.stack.default")
 def stack(call: Call) -> Value:
-    """Along a new axis."""
+    """Stack along a new axis."""
     axis = call.from_front(call.int("dim"), len(call.result_shape))
     parts = [
         call.op("Unsqueeze", call.cast(v, call.dtype), call.constant([axis])) for v in call.values("tensors")
@@ -281,7 +281,7 @@ def pad(call: Call) -> Value:
 
 @TABLE.op("aten.constant_pad_nd.default")
 def constant_pad_nd(call: Call) -> Value:
-    """With a value; negative pads crop."""
+    """Pad with a value; negative pads crop."""
     return _padded(call, "constant", call.operand("value", call.dtype))
 
 

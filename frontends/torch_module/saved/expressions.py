@@ -169,7 +169,7 @@ def _named(name: str) -> Any:
 
 
 def _symbol(call: ast.Call) -> Any:
-    """``Symbol('s0', positive=True, integer=True)``."""
+    """Evaluate ``Symbol('s0', positive=True, integer=True)``."""
     import sympy
 
     given = {
@@ -204,7 +204,7 @@ def _rational(call: ast.Call) -> Any:
 
 
 def _float(call: ast.Call) -> Any:
-    """``Float('1.5', precision=53)``."""
+    """Evaluate ``Float('1.5', precision=53)``."""
     import sympy
 
     text = call.args[0].value if len(call.args) == 1 and isinstance(call.args[0], ast.Constant) else None

@@ -26,7 +26,7 @@ def lp_normalization(b: Builder, node: Operator, operands: Operands) -> list[Ter
 
 @TABLE.op("BatchNormalization")
 def batch_normalization(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """In training, by the statistics of the batch, which the running ones move towards."""
+    """Normalise by the statistics of the batch in training, towards which the running ones move."""
     x, scale, bias, mean, variance = given(b, operands, 5)
     if x is None or scale is None or bias is None or mean is None or variance is None:
         return None

@@ -134,7 +134,7 @@ def _is_in_plane(b: Builder, node: Operator) -> bool:
 
 @TABLE.op("MaxPool")
 def max_pool(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Places in the whole tensor are places within their plane, behind the planes before it."""
+    """Pool, and turn places within a plane into places in the whole tensor."""
     (x,) = given(b, operands, 1)
     if x is None or len(node.types) < 2 or (sizes := sizes_of(x)) is None or _is_in_plane(b, node):
         return None

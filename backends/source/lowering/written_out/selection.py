@@ -19,7 +19,7 @@ Operands = Sequence[Value | None]
 
 @TABLE.op("ArgMax", "ArgMin")
 def last_place(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """The last of several equal places is the first from the end."""
+    """Find the last of several equal places as the first from the end."""
     (x,) = given(b, operands, 1)
     if x is None or not node.int("select_last_index") or (rank := rank_of(x)) is None:
         return None
@@ -105,7 +105,7 @@ def eye_like(b: Builder, node: Operator, operands: Operands) -> list[Term] | Non
 
 @TABLE.op("ReverseSequence")
 def reverse_sequence(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Elements of the places from the end of each row, as far as the row reaches."""
+    """Reverse each row up to its own length."""
     x, lengths = given(b, operands, 2)
     if x is None or lengths is None or (rank := rank_of(x)) is None:
         return None
@@ -205,7 +205,7 @@ def _length(x: Term, axis: int) -> Term:
 
 @TABLE.op("regraft.MaxUnpool")
 def unpooled(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Its own expansion, whose scatter is written out in turn."""
+    """Expand the operator, and write out its scatter in turn."""
     return [Term(b, value) for value in composite(node.op_type).expand(b, node, operands)]
 
 

@@ -16,7 +16,7 @@ TABLE = ExpansionTable()
 
 @TABLE.op("TfIdfVectorizer")
 def count_runs(b: Builder, node: Operator, operands: Sequence[Value | None]) -> list[Term] | None:
-    """Every run of so many words, with so many left out between, compared with every run that is counted."""
+    """Compare every run of words, with gaps, with every run that is counted."""
     (x,) = given(b, operands, 1)
     pool = node.attribute("pool_int64s")
     if x is None or not isinstance(pool, (list, tuple)) or rank_of(x) not in (1, 2):
