@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
+from typing import cast
 
 from ....frameworks.mindspore import MINDSPORE
 from ....frameworks.record import is_same
 from ....ir import Parameter
 from ....ir.composites.recurrent import Stack
+from ...source.emitters import layers
 from ...source.emitting import (
     Argument,
     Call,
@@ -16,7 +18,6 @@ from ...source.emitting import (
     Literal,
     NnLayer,
     Refused,
-    State,
     View,
 )
 from ...source.expressions import Attribute, Element, Helper, Part, Tuple, call
@@ -25,47 +26,16 @@ from .initializers import construct, dtype_argument, law
 
 TABLE = EmitterTable()
 
-_HIDDEN = ("h", "c")
-
 
 @TABLE.layer("regraft.LSTM", "regraft.GRU", "regraft.RNN")
 def stack_layer(view: View) -> NnLayer:
     """Emit nn.LSTM, nn.GRU, nn.RNN: ``x, (h, c) = self.lstm(x, (h, c))``."""
-    stack = Stack.of(view.operator)
-    if stack.projection:
+    if Stack.of(view.operator).projection:
         raise Refused
-    slots = range(stack.first_parameter, len(view.operands))
-    names = [
-        f"{kind}_{side}_l{layer}{suffix}"
-        for layer, suffix in product(range(stack.layers), ("", "_reverse")[: stack.directions])
-        for kind in ("weight", "bias")[: 1 + stack.bias]
-        for side in ("ih", "hh")
-    ]
-    states = tuple(State(slot, name) for slot, name in zip(slots, names, strict=True))
-    first = view.parameter(slots[0])
-    constructor = construct(
-        stack.kind,
-        input_size=first.data.shape[1],
-        hidden_size=stack.hidden,
-        num_layers=stack.layers,
-        nonlinearity=("relu" if stack.relu else "tanh") if stack.kind == "RNN" else (),
-        bias=stack.bias,
-        batch_first=stack.batch_first,
-        dropout=stack.dropout,
-        bidirectional=stack.directions == 2,
-        dtype=dtype_argument(first),
-    )
-    held = {state.name: view.parameter(state.slot) for state in states}
-    given = tuple(slot for slot in range(2, stack.first_parameter) if view.has(slot))
-    lengths = {"seq_length": 1} if view.has(1) else {}
-    return NnLayer(
-        _draw(view, constructor, held, stack.hidden),
-        states,
-        inputs=(0, given if stack.kind == "LSTM" else given[0]) if given else (0,),
-        named=lengths,
-        results=(0, (1, 2)) if stack.kind == "LSTM" else (0, 1),
-        hints=("", *_HIDDEN[: stack.states]),
-        unassignable=("MindSpore can share a whole nn.LSTM, nn.GRU or nn.RNN, or single parameters of cells"),
+    return replace(
+        layers.stack_layer(view, _build),
+        named={"seq_length": 1} if view.has(1) else {},
+        unassignable="MindSpore can share a whole nn.LSTM, nn.GRU or nn.RNN, or single parameters of cells",
     )
 
 
@@ -157,37 +127,17 @@ FUNCTIONS = {
 @TABLE.layer("regraft.LSTMCell", "regraft.GRUCell", "regraft.RNNCell")
 def cell_layer(view: View) -> NnLayer:
     """Emit nn.LSTMCell, nn.GRUCell, nn.RNNCell: ``h, c = self.cell(x, (h, c))``."""
-    kind = view.operator.op_type
-    is_lstm = kind == "LSTMCell"
-    first = 3 if is_lstm else 2
-    names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if view.has(first + 2) else [])]
-    states = tuple(State(first + at, name) for at, name in enumerate(names))
-    held = {state.name: view.parameter(state.slot) for state in states}
-    hidden, inputs = held["weight_hh"].data.shape[1], held["weight_ih"].data.shape[1]
-    constructor = construct(
-        kind,
-        input_size=inputs,
-        hidden_size=hidden,
-        bias=len(names) == 4,
-        nonlinearity=view.operator.str("nonlinearity") if kind == "RNNCell" else (),
-        dtype=dtype_argument(held["weight_ih"]),
-    )
-    return NnLayer(
-        _draw(view, constructor, held, hidden),
-        states,
-        inputs=(0, (1, 2)) if is_lstm else (0, 1),
-        results=(0, 1) if is_lstm else (),
-        hints=_HIDDEN[: 1 + is_lstm],
-    )
+    return layers.cell_layer(view, _build)
 
 
-def _draw(view: View, constructor: Call, held: dict[str, Parameter], hidden: int) -> Part:
+def _build(view: View, kind: str, held: dict[str, Parameter], settings: dict[str, object]) -> Part:
     """Return the layer, redrawn unless its parameters start from MindSpore's own law.
 
     MindSpore's recurrent layers take no initializers; their own law is torch's, uniform over
     ±1/sqrt(hidden_size), in every version.
     """
-    kind = view.operator.op_type
+    constructor = construct(kind, **settings, dtype=dtype_argument(next(iter(held.values()))))
+    hidden = cast("int", settings["hidden_size"])
     laws = {name: p.initializer for name, p in held.items()}
     others: list[Argument] = []
     for start in ("weight", "bias", "weight_ih", "weight_hh", "bias_ih", "bias_hh", *held):

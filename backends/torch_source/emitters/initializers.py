@@ -131,5 +131,13 @@ def laws_of_layer(
     return tuple(found)
 
 
+def build(view: View, name: str, held: dict[str, Parameter], settings: dict[str, object]) -> Part:
+    """Return the constructor call of a layer with these parameters and settings; see `layers.Build`."""
+    own = {attribute: parameter for attribute, parameter in held.items() if "." not in attribute}
+    hidden = settings.get("hidden_size")
+    laws = laws_of_layer(view, name, own, (hidden,) if isinstance(hidden, int) else ())
+    return construct(name, **settings, laws=laws, dtype=dtype_argument(next(iter(held.values()))))
+
+
 DRAWN = "_init"
 """What the argument for a parameter's distribution is called behind the parameter's name."""
