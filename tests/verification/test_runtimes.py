@@ -14,7 +14,9 @@ from regraft.verification.runners.select_runner import target_runner
 def test_a_file_has_the_functions_that_its_row_states(row):
     module = row.load()
     assert bool(row.model) == bool(row.framework) == hasattr(module, "model_runner")
-    assert bool(row.output) == bool(row.suffix or row.entry) == hasattr(module, "output_runner")
+    outputs = row.load_for_outputs()
+    assert bool(row.output) == bool(row.suffix or row.entry) == hasattr(outputs, "output_runner")
+    assert bool(row.entry) == hasattr(outputs, "constructed")
     assert row.is_exact == hasattr(module, "exact_runner")
 
 

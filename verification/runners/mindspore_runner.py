@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -20,7 +19,7 @@ from ..structure.mindspore_settings import SettingsRecorder
 from ..structure.settings import Setting
 from ..structure.sharing import Held
 from ..training.step import Step
-from .emitted_folder import EmittedCall, argument_sources, own_classes
+from .eager_runner import CallNames, EagerRunner
 from .emitted_net import drawn_net, emitted_net
 from .mindspore_cells import (
     cells_of,
@@ -42,17 +41,16 @@ from .mindspore_values import (
     set_value,
     tensors_of,
 )
-from .records import ValueStore
 from .runs import CallRecord, KernelError, KernelErrors, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
     from ...ir.recipe import UpdateRule
     from ..recipes.mindspore_training import MindSporeTraining
-    from ..recipes.trajectories import Batch, Reading, Trajectory
+    from ..recipes.trajectories import Batch, Trajectory
 
 
-class MindSporeRunner:
+class MindSporeRunner(EagerRunner):
     """A Cell in PyNative mode; `of_graph` and `of_folder` make one.
 
     Args:
@@ -83,13 +81,11 @@ class MindSporeRunner:
     ) -> None:
         import mindspore
 
-        self._net, self._paths, self._outputs, self._imported = net, paths, list(outputs), imported
+        super().__init__(imported)
+        self._net, self._paths, self._outputs = net, paths, list(outputs)
         self._arrange, self._writes = arrange, writes
         self._cells = list(cells) or [cell for _, cell in cells_of(net)]
         self._parameters = parameters or {p.name: p for p in parameters_of(self._cells)}
-        self._arguments: dict[str, tuple[Any, Any]] = {}
-        self._kept: list[tuple[Any, np.ndarray]] = []
-        self._store = ValueStore()
         self._precisions: dict[str, str] = {}
         self.settings: list[Setting] | None = None
         self.runtime = f"MindSpore {mindspore.__version__} (PyNative, evaluation mode)"
@@ -125,14 +121,6 @@ class MindSporeRunner:
         net, paths, name = emitted_net(folder)
         return MindSporeRunner(net, paths, imported=name)
 
-    def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
-        """Run the Cell; see `Runner`."""
-        return self._run(inputs, calls, {})
-
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the Cell with other values in place of what one call returns; see `Runner`."""
-        return self._run(inputs, True, {call: outputs})
-
     def _run(
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
     ) -> Run:
@@ -140,8 +128,7 @@ class MindSporeRunner:
         settings = SettingsRecorder(self._cells, self._paths)
         noting = nullcontext()
         if calls:
-            self._arguments = {}
-            self._store = ValueStore()
+            self._start_recording()
             noting = settings.recording(training=False)
         recorder = self._recorder(records, given) if calls else None
         with evaluating(self._cells), intercept_calls(recorder), noting, self._unwritten():
@@ -226,18 +213,13 @@ class MindSporeRunner:
         from mindspore.nn import Cell
 
         original, keep = Cell.__call__, self._store.keep
-        counts: dict[str, int] = {}
-        turns: dict[int, int] = {}
+        names = CallNames()
 
         def call(cell: Any, *arguments: Any, **keywords: Any) -> Any:
             path = self._paths.get(id(cell))
             if path is None:
                 return original(cell, *arguments, **keywords)
-            if isinstance(path, tuple):
-                turns[id(cell)] = turns.get(id(cell), -1) + 1
-                path = path[turns[id(cell)] % len(path)]
-            counts[path] = counts.get(path, 0) + 1
-            name = f"{path}#{counts[path]}"
+            name = names.name(cell, path)
             inputs: list[np.ndarray] = []
 
             def hold(tensor: Any) -> Placeholder:
@@ -260,10 +242,6 @@ class MindSporeRunner:
     def _recorded(self, call: str, outputs: Sequence[np.ndarray]) -> None:
         """Get what a recorded call gave, as soon as it is there."""
 
-    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Call one Cell with the arguments it was last called with, tensors replaced; see `Runner`."""
-        return self.run_part(call, self._arguments[call][0], inputs)
-
     def run_part(self, call: str, part: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call a Cell in the place of another one; see `Replacing`."""
         from mindspore import Tensor
@@ -276,16 +254,12 @@ class MindSporeRunner:
             except Exception as error:  # as in `run`
                 raise refusal("run", error) from error
 
-    def emitted_calls(self) -> dict[str, list[EmittedCall]]:
-        """Return class of the emitted file, in its order -> calls of its Cells in the last `run`."""
-        expressions = source_expressions(self._net)
-        found: dict[str, list[EmittedCall]] = {name: [] for name in own_classes(self._imported)}
-        for name, (cell, (arguments, keywords)) in self._arguments.items():
-            if type(cell).__name__ in found and type(cell).__module__ == self._imported:
-                given = None if keywords else argument_sources(arguments)
-                call = EmittedCall(name, expressions[id(cell)], given)
-                found[type(cell).__name__].append(call)
-        return found
+    def _expressions(self) -> dict[int, str]:
+        return source_expressions(self._net)
+
+    def _recorded_arguments(self, call: str) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        arguments: tuple[Sequence[Any], Mapping[str, Any]] = self._arguments[call][1]
+        return arguments
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int, ranks: Sequence[int] = ()) -> Step:
         """Make one training step; see `training_step.Trainer`.
@@ -313,13 +287,11 @@ class MindSporeRunner:
         self.settings = settings.found
         return step
 
-    def read_recipe(
-        self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int
-    ) -> Reading:
-        """Read a training script for this Cell; see `Learner`."""
-        names = own_names(self._parameters)
+    @contextmanager
+    def _lent(self) -> Iterator[None]:
+        names = own_names(self._parameters)  # before they are borrowed
         with evaluating(self._cells), use_own_names(names):
-            return self._training(function, reference).read(inputs, steps)
+            yield
 
     def follow(
         self,
@@ -332,8 +304,7 @@ class MindSporeRunner:
     ) -> Trajectory:
         """Train for some steps by a training script; see `Learner`."""
         assert rules is None  # only torch's modules compute in float64, and only they stand in for others
-        names = own_names(self._parameters)
-        with evaluating(self._cells), use_own_names(names):
+        with self._lent():
             return self._training(function, reference).follow(batches, record, precision)
 
     def _training(self, function: RecipeFunction, reference: str) -> MindSporeTraining:
@@ -393,14 +364,8 @@ class MindSporeRunner:
         """Return the units in the last place that MindSpore's arithmetic may cost; see `Runner`."""
         return ulp_tolerance_of(operators)
 
-    def close(self) -> None:
-        """Forget the recorded arguments and the imported module; values are as they were before `fill`."""
-        self._arguments = {}
-        self._store.clear()
-        for parameter, value in reversed(self._kept):
-            set_value(parameter, value)
-        self._kept = []
-        sys.modules.pop(self._imported, None)
+    def _put_back(self, tensor: Any, value: Any) -> None:
+        set_value(tensor, value)
 
 
 KERNEL_ERRORS: KernelErrors = {

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ...frontends import LoadOptions, read_tree
 from ...frontends.torch_module.export.tensors import array_of
 from ...ir import Graph, ModelError, TensorData
 from ..structure.sharing import Held
-from .emitted_folder import EmittedCall, argument_sources, import_model, own_classes, source_paths
-from .runs import Run
+from .emitted_folder import import_model, source_paths
 from .torch_runner import TorchRunner
 
 
@@ -31,9 +28,8 @@ class TorchFolderRunner(TorchRunner):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        net, self._imported = _built(folder, lambda module: module.build())
-        super().__init__(read_tree(net, LoadOptions()))
-        self._turns: dict[int, int] = {}
+        net, name = _built(folder, lambda module: module.build())
+        super().__init__(read_tree(net, LoadOptions()), imported=name)
 
     @cached_property
     def _sources(self) -> Mapping[int, str | tuple[str, ...]]:
@@ -46,23 +42,13 @@ class TorchFolderRunner(TorchRunner):
         found = {module: self._sources.get(id(module)) for module in self._model.modules()}
         return {m: p if isinstance(p, str) else p[0] for m, p in found.items() if p is not None}
 
-    def _path_of(self, module: Any) -> str:
-        path = self._sources[id(module)]
-        if isinstance(path, str):
-            return path
-        turn = self._turns[id(module)] = self._turns.get(id(module), -1) + 1
-        return path[turn % len(path)]
+    def _paths_of(self, module: Any) -> str | tuple[str, ...]:
+        return self._sources[id(module)]
 
     @cached_property
     def _named_tensors(self) -> dict[str, Any]:
         """Parameters and buffers by their names in the net."""
         return {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
-
-    def _run(
-        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
-    ) -> Run:
-        self._turns = {}
-        return super()._run(inputs, calls, given)
 
     def held(self) -> list[Held]:
         """Return the net's parameters and buffers, each with every name that it is registered under."""
@@ -73,34 +59,6 @@ class TorchFolderRunner(TorchRunner):
             names.setdefault(id(tensor), []).append(name)
             tensors[id(tensor)] = tensor
         return [Held.of(names[key], TensorData.of(array_of(tensor))) for key, tensor in tensors.items()]
-
-    def emitted_calls(self) -> dict[str, list[EmittedCall]]:
-        """Return class of the emitted file, in its order -> calls of its modules in the last `run`."""
-        from torch.utils import _pytree as pytree
-
-        expressions = _expressions(self._model)
-        found: dict[str, list[EmittedCall]] = {name: [] for name in own_classes(self._imported)}
-        for name, (module, leaves, spec, _) in self._arguments.items():
-            if type(module).__module__ == self._imported:
-                arguments, keywords = pytree.tree_unflatten(leaves, spec)
-                given = None if keywords else argument_sources(tuple(arguments))
-                found[type(module).__name__].append(EmittedCall(name, expressions[id(module)], given))
-        return found
-
-    def close(self) -> None:
-        """Forget the recorded arguments and the imported module."""
-        super().close()
-        sys.modules.pop(self._imported, None)
-
-
-def _expressions(net: Any) -> dict[int, str]:
-    """Return id of a module -> the expression that reaches it from ``net``."""
-    found: dict[int, str] = {}
-    for path, module in net.named_modules():
-        steps = path.split(".") if path else []
-        text = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps)
-        found[id(module)] = f"net{text}"
-    return found
 
 
 def _refusal(action: str, error: Exception, place: str = "") -> ModelError:

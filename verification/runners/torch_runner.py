@@ -20,34 +20,36 @@ from ...frontends.torch_module.export.tensors import (
     tensor_of,
     tensors_in,
 )
-from ...frontends.torch_module.modules.live_state import Changed, Untouched
+from ...frontends.torch_module.modules.live_state import Untouched
 from ...ir import Graph, ModelError, Operator, walk_operators
 from ..training.step import Step
-from .records import ValueStore
+from .eager_runner import CallNames, EagerRunner
 from .runs import ELUS, CallRecord, Changing, ElementProbe, KernelErrors, Placeholder, Run
 
 if TYPE_CHECKING:
     from ...frontends.training_script import RecipeFunction
     from ...ir.recipe import UpdateRule
     from ..recipes.torch_training import TorchTraining
-    from ..recipes.trajectories import Batch, Reading, Trajectory
+    from ..recipes.trajectories import Batch, Trajectory
 
 DOUBLE_LIMIT = 2_000_000_000
 """Most bytes of weights, or of one unfolded convolution, for which a float64 run counts as cheap."""
 
 
-class TorchRunner:
+class TorchRunner(EagerRunner):
     """A torch module in eager mode.
 
     Args:
         graph: what the frontend made of it: names of inputs, outputs and modules.
         double: run a float64 copy, on float64 inputs, instead of the module itself. It is made on first use,
             as most comparisons need none; one that cannot be made is a ModelError then.
+        imported: name in `sys.modules` to be removed on closing.
     """
 
-    def __init__(self, graph: Graph, *, double: bool = False) -> None:
+    def __init__(self, graph: Graph, *, double: bool = False, imported: str = "") -> None:
         import torch
 
+        super().__init__(imported)
         self._graph = graph
         self._double = double
         model: Any = graph.origin.model
@@ -58,9 +60,6 @@ class TorchRunner:
             except Exception as error:  # a file's program may contradict itself in any way
                 raise ModelError("E702", f"torch cannot make a module of the program: {error}") from error
         self._given: Any = model
-        self._arguments: dict[str, tuple[Any, list[Any], Any, list[Changed]]] = {}
-        self._kept: list[tuple[Any, Any]] = []
-        self._store = ValueStore()
         self._widens = double
         self._errors: KernelErrors = {}
         self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
@@ -88,10 +87,6 @@ class TorchRunner:
                 self._widens = False
         return self._run(inputs, calls, {})
 
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the module with other values in place of what one call returns; see `Runner`."""
-        return self._run(inputs, True, {call: outputs})
-
     def _run(
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
     ) -> Run:
@@ -102,8 +97,7 @@ class TorchRunner:
         handles: list[Any] = []
         with self._ready() as kept:
             if calls:
-                self._arguments = {}
-                self._store = ValueStore()
+                self._start_recording()
                 handles = self._hook(records, given, kept)
             try:
                 arguments, keywords = self._bind(inputs)
@@ -259,16 +253,14 @@ class TorchRunner:
         from torch.utils import _pytree as pytree
 
         keep = self._store.keep
-        counts: dict[str, int] = {}
+        names = CallNames()
         open_: list[tuple[Any, str, list[np.ndarray]]] = []
         has_left = False
 
         def enter(module: Any, arguments: Any, keywords: Any) -> None:
             if is_dynamo_compiling() or _is_transformed():
                 return
-            path = self._path_of(module)
-            counts[path] = counts.get(path, 0) + 1
-            name = f"{path}#{counts[path]}"
+            name = names.name(module, self._paths_of(module))
             leaves, spec = pytree.tree_flatten((arguments, keywords))
             inputs: list[np.ndarray] = []
             for i, leaf in enumerate(leaves):
@@ -298,7 +290,7 @@ class TorchRunner:
             """Forget a call that raised: models try arguments, and call again without."""
             nonlocal has_left
             if not has_left and open_ and open_[-1][0] is module:
-                counts[open_.pop()[1].rpartition("#")[0]] -= 1
+                names.forget(open_.pop()[1])
             has_left = False
 
         handles: list[Any] = []
@@ -308,8 +300,8 @@ class TorchRunner:
             handles.append(module.register_forward_hook(end, with_kwargs=True, always_call=True))
         return handles
 
-    def _path_of(self, module: Any) -> str:
-        """Return the path under which a call of a module is recorded."""
+    def _paths_of(self, module: Any) -> str | tuple[str, ...]:
+        """Return the path under which calls of a module are recorded, or those that they take in turn."""
         return self._paths[module]
 
     def _instead(self, call: str, outputs: Sequence[np.ndarray]) -> Sequence[Any] | None:
@@ -318,10 +310,6 @@ class TorchRunner:
     def _values(self, tensor: Any) -> np.ndarray:
         """Return the values of a tensor that a module gave."""
         return array_of(tensor)
-
-    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Call one module with the arguments it was last called with, tensors replaced; see `Runner`."""
-        return self.run_part(call, self._arguments[call][0], inputs)
 
     def run_part(self, call: str, part: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call a module in the place of another one; see `Replacing`."""
@@ -379,12 +367,22 @@ class TorchRunner:
         with Untouched(self._model):
             return torch_step(self._model, paths, forward, names, seed, copied_array, ranks)
 
-    def read_recipe(
-        self, function: RecipeFunction, reference: str, inputs: Mapping[str, np.ndarray], steps: int
-    ) -> Reading:
-        """Read a training script for this module; see `Learner`."""
-        with Untouched(self._model):
-            return self._training(function, reference).read(inputs, steps)
+    def _lent(self) -> AbstractContextManager[object]:
+        return Untouched(self._model)
+
+    def _expressions(self) -> dict[int, str]:
+        steps = {id(module): path.split(".") if path else [] for path, module in self._model.named_modules()}
+        return {
+            key: "net" + "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in path)
+            for key, path in steps.items()
+        }
+
+    def _recorded_arguments(self, call: str) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        from torch.utils import _pytree as pytree
+
+        _, leaves, spec, _ = self._arguments[call]
+        arguments: tuple[Sequence[Any], Mapping[str, Any]] = pytree.tree_unflatten(leaves, spec)
+        return arguments
 
     def follow(
         self,
@@ -396,7 +394,7 @@ class TorchRunner:
         precision: str | None = None,
     ) -> Trajectory:
         """Train for some steps by a training script; see `Learner`."""
-        with Untouched(self._model):
+        with self._lent():
             return self._training(function, reference).follow(batches, record, rules, precision)
 
     def _training(self, function: RecipeFunction, reference: str) -> TorchTraining:
@@ -415,16 +413,11 @@ class TorchRunner:
         """Return the units in the last place that the runtime's arithmetic may cost; see `Runner`."""
         return 16
 
-    def close(self) -> None:
-        """Forget the recorded arguments; the model itself is as it was after every run."""
+    def _put_back(self, tensor: Any, value: Any) -> None:
         import torch
 
-        self._arguments = {}
-        self._store.clear()
         with torch.no_grad():
-            for tensor, value in reversed(self._kept):
-                tensor.copy_(value)
-        self._kept = []
+            tensor.copy_(value)
 
 
 class _Frozen:

@@ -127,7 +127,7 @@ class TorchPieces(FixedWeights, TorchRunner):
             return False
         self._paths = module_paths(self._model, self._graph.modules)
         self._modules = list(self._model.modules())
-        self.__dict__.pop("_named_tensors", None)  # which is of the other module
+        vars(self).pop("_named_tensors", None)  # which is of the other module
         return True
 
     def exact_constants(self, inputs: Mapping[str, np.ndarray]) -> ExactConstants:
