@@ -79,7 +79,7 @@ def refuse_training(source: Graph, target: Target, *, own: bool) -> None:
     written = runtime_of_output(Path(target)) if isinstance(target, (str, Path)) else None
     live = isinstance(target, Graph) and own and can_train(target)
     if not live and (written is None or not written.trains):
-        outputs = " or ".join(row.output for row in RUNTIMES if row.output and row.trains)
+        outputs = " or ".join(dict.fromkeys(row.output for row in RUNTIMES if row.output and row.trains))
         raise UsageError(
             "E001",
             "expected a target that can train, got "
@@ -150,7 +150,7 @@ def target_runner(target: Target, *, threads: int | None = None, optimised: bool
     runtime = runtime_of_output(path)
     if runtime is not None:
         return runtime.load_for_outputs().output_runner(path, threads, optimised=optimised)
-    outputs = " or ".join(row.output for row in reversed(RUNTIMES) if row.output)
+    outputs = " or ".join(dict.fromkeys(row.output for row in reversed(RUNTIMES) if row.output))
     raise UsageError(
         "E001",
         f"expected {outputs} as target, got `{path}`",
