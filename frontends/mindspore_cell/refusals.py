@@ -1,4 +1,4 @@
-"""Why primitives are refused, and what to do instead."""
+"""Explains refused primitives, with advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an operator of MXNet, or a form of one, is not lowered, and what its user can do."""
+"""Explains the operators and forms of MXNet without a lowering, with advice for the user."""
 
 from __future__ import annotations
 

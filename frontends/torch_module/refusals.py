@@ -1,4 +1,4 @@
-"""Why torch operators are refused, what to do instead, and the smallest module that has one."""
+"""Explains refused torch operators, with advice and the smallest module that has one."""
 
 from __future__ import annotations
 

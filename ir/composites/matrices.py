@@ -139,7 +139,7 @@ def identity(like: Term, rows: int, columns: int) -> Term:
 
 
 def part(x: Term, axis: int, start: int, end: int) -> Term:
-    """What lies between two places along an axis."""
+    """Slice between two places along an axis."""
     return x.op("Slice", *(whole(x, n) for n in (start, end, axis)))
 
 

@@ -35,7 +35,7 @@ Axes = Sequence[int | None]
 
 
 class _MixingError(Exception):
-    """Why an operator cannot be computed on several batches at once."""
+    """The reason why an operator cannot be computed on several batches at once."""
 
 
 def join_twins(graph: Graph, source: str, new: Sequence[str], prefixes: Sequence[str]) -> list[list[str]]:

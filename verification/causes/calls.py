@@ -1,4 +1,4 @@
-"""What a recorded call was given, by the names of its arguments, and how it is made again with others."""
+"""Reads the arguments of a recorded call by name, and repeats the call with others."""
 
 from __future__ import annotations
 

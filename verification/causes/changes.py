@@ -52,7 +52,7 @@ class Change:
 
 @dataclass(slots=True)
 class Hints:
-    """What the source's calls were given, where it differs.
+    """The differing arguments of the source's calls.
 
     Attributes:
         values: name of an argument -> its values in the source.
@@ -76,7 +76,7 @@ class Hints:
 
 
 def hints_of(tape: Tape, records: Sequence[int]) -> Hints:
-    """What some of the source's calls were given."""
+    """Return the arguments of some of the source's calls."""
     hints = Hints()
     for at in records:
         record = tape.records[at]

@@ -152,7 +152,7 @@ def _are_equal(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
 
 
 def _names_at(tape: Tape, at: int) -> dict[Ref, str]:
-    """What the target's code writes for the values that are known at a call."""
+    """Return the target's expressions for the values that are known at a call."""
     last = min(at, len(tape.records) - 1)
     site = tape.records[last].site
     while last + 1 < len(tape.records) and tape.records[last + 1].site.line == site.line:

@@ -22,7 +22,7 @@ _NUMBERS = {"inf": math.inf, "nan": math.nan}
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What a row writes for its call of torch.
+    """The replacement that a row states for its call of torch.
 
     Attributes:
         arguments: name of an argument -> what the row gives for it: an expression of tensors, or a value.

@@ -82,7 +82,7 @@ def _is_named(cause: Found, row: AttributeRow, known: Sequence[AttributeRow], ta
 
 
 def _written(found: Sequence[Found]) -> int:
-    """How many causes are something to be written otherwise in the target's own call."""
+    """Count the causes whose remedy changes the target's own call."""
     return sum(cause.change is not None for cause in found)
 
 
@@ -245,7 +245,7 @@ def _row(found: Found, graphs: tuple[Graph, Graph], modules: Mapping[str, str]) 
 
 
 def without(record: Record, passed: Ref | None) -> str:
-    """What to write for a call that is too many: the operand that stays."""
+    """Return the remedy for a superfluous call: the operand that stays."""
     site = record.site
     place = next((at for at, item in enumerate(record.args) if passed is not None and item == passed), 0)
     if site.is_operator:

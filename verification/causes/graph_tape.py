@@ -50,7 +50,7 @@ def _sizes(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, int]:
 
 
 def _bytes(operators: Sequence[Operator], sizes: Mapping[str, int]) -> int:
-    """How much the values of some operators take, as far as their sizes are known."""
+    """Return the bytes of some operators' values, as far as their sizes are known."""
     total = 0
     for operator in operators:
         for type_ in operator.types:
@@ -62,7 +62,7 @@ def _bytes(operators: Sequence[Operator], sizes: Mapping[str, int]) -> int:
 def _values(
     graph: Graph, operators: Sequence[Operator], inputs: Mapping[str, Array]
 ) -> dict[Value, np.ndarray] | None:
-    """What every operator gives; None where ONNX Runtime refuses to tell."""
+    """Return the results of every operator; None if ONNX Runtime refuses."""
     wanted = [
         Value(operator.key, at)
         for operator in operators

@@ -41,7 +41,7 @@ class Host(Protocol):
         ...
 
     def parts(self, container: Any) -> list[Any]:
-        """What a container calls in turn."""
+        """Return the calls of a container in order."""
         ...
 
     def parameters(self, module: Any) -> list[Any]:

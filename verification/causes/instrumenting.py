@@ -66,7 +66,7 @@ _RAW = ("super", "locals", "vars", "globals", "eval", "exec", "isinstance", "len
 
 
 class Recorder:
-    """What rewritten methods call in place of functions and operators.
+    """The recorder that rewritten methods call in place of functions and operators.
 
     Args:
         tape: what receives the calls.

@@ -84,7 +84,7 @@ def causes_in_layers(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """How a layer is to be constructed.
+    """The wanted constructor of a layer.
 
     Attributes:
         arguments: those that differ, or all of another class.

@@ -1,4 +1,4 @@
-"""What the arguments of a source's call are for a call of the target's that stands for it."""
+"""Translates the arguments of a source's call for its counterpart in the target."""
 
 from __future__ import annotations
 

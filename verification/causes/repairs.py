@@ -20,7 +20,7 @@ from .values import SAME, is_plain
 
 @dataclass(slots=True)
 class Repair:
-    """What makes all outputs right.
+    """A repair that makes all outputs right.
 
     Attributes:
         at: the target's call.
@@ -295,17 +295,17 @@ def _in_place_of(text: str, record: Record, other: Record) -> Change:
 
 
 def _values_of(other: int) -> Edit:
-    """What a call gives that computes what one of the source's does."""
+    """Return the values of a call that computes the same as one of the source's."""
     return lambda draw, _: draw.source.records[other].arrays
 
 
 def _passing(ref: Ref) -> Edit:
-    """What a call gives that gives what enters it."""
+    """Return the values of a call that passes its input on."""
     return lambda draw, values: [values[ref] if ref in values else draw.target.value(ref)]
 
 
 def _given(at: int, ref: Ref, other: int) -> Edit:
-    """What a call gives that takes what a call of the source's gave in place of a value."""
+    """Return the values of a call that takes the result of a source's call in place of a value."""
 
     def made(draw: Draw, values: Values) -> list[np.ndarray] | None:
         return draw.target.run(draw.target.records[at], {**values, ref: draw.source.records[other].arrays[0]})
@@ -314,7 +314,7 @@ def _given(at: int, ref: Ref, other: int) -> Edit:
 
 
 def _written_for(tape: Tape, ref: Ref, calls: Sequence[int]) -> str:
-    """How some calls write a value that they take; empty where none writes it."""
+    """Return the expression of some calls for a value that they take; empty if none writes it."""
     for at in calls:
         record = tape.records[at]
         for place, item in enumerate(record.args):

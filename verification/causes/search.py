@@ -290,7 +290,7 @@ class _Search:
         return found
 
     def _frontier(self, theirs: list[int]) -> list[int]:
-        """Those of some records that take nothing from the others."""
+        """Return the records that take nothing from the others."""
         return [at for at in theirs if not any(r.record in theirs for r in self.target.records[at].refs())]
 
     def _goals(self, mine: list[int]) -> Pool:
@@ -519,7 +519,7 @@ class _Search:
         return None
 
     def _tail(self, mine: list[int], theirs: list[int]) -> tuple[Found, Values] | None:
-        """What one side does to a value last, which the other returns as it is."""
+        """Return the last operations of one side on a value that the other returns unchanged."""
         for at in self.wrong:
             outputs = self.source.outputs[at], self.target.outputs[at]
             if outputs[0] is None or outputs[1] is None:

@@ -50,7 +50,7 @@ class Site:
     node: str = ""
 
     def operand(self, at: int) -> str:
-        """What is written for an argument, where that is short; "x" else."""
+        """Return the expression of an argument, if it is short; "x" otherwise."""
         text = self.operands[at] if at < len(self.operands) else ""
         return text if text and len(text) <= SHORT else "x"
 
@@ -91,7 +91,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What is made of a recorded value, on any draw.
+    """A value derived from a recorded value, on any draw.
 
     Attributes:
         ref: the value.
@@ -132,7 +132,7 @@ class Record:
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """What lists, tuples and dicts hold, from first to last."""
+    """Yield the leaves of lists, tuples and dicts, from first to last."""
     if isinstance(tree, (list, tuple)):
         for item in tree:
             yield from leaves(item)

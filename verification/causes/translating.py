@@ -178,7 +178,7 @@ class _Naming:
         self._values: dict[str, Any] = {}
 
     def node(self, value: Any) -> ast.expr | None:
-        """What stands for an argument of the source's; None for what nobody can write."""
+        """Return the counterpart of a source's argument; None if it cannot be written."""
         if isinstance(value, (list, tuple)) and has_tensor(value, self.hosts[0]):
             return self._list([self.node(each) for each in value])
         if isinstance(value, Ref) or self.hosts[0].is_tensor(value):
@@ -395,7 +395,7 @@ def tensors_of(chosen: Mapping[str, Any], host: Host) -> list[str]:
 
 
 def _names(framework: str) -> dict[str, Any]:
-    """What source code of a framework names."""
+    """Return the names in a framework's source code."""
     if framework == "torch":
         import torch
 

@@ -68,7 +68,7 @@ def are_close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
 
 
 def relation(a: np.ndarray, b: np.ndarray, tolerance: float) -> str:
-    """How two equal values lie to each other; empty where they are not equal."""
+    """Return the relation of two equal values; empty if they are not equal."""
     if a.size != b.size:
         return ""
     if a.shape == b.shape and are_close(a, b, tolerance):

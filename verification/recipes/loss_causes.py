@@ -71,7 +71,7 @@ def _row(found: Found, hosts: tuple[Host, Host]) -> RecipeRow:
 
 
 def _said(found: Found, hosts: tuple[Host, Host]) -> str:
-    """What to write where the target makes another call than the source; empty where nobody knows."""
+    """Return the remedy where the target's call differs from the source's; empty if it is unknown."""
     if found.kind == "extra" and found.record is not None:
         return without(found.record, found.passed)
     text = found.text

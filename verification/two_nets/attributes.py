@@ -35,7 +35,7 @@ _REMARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """How an expression or a statement in a method of the user's is to be written.
+    """The wanted form of an expression or a statement in a user's method.
 
     Attributes:
         file: the file.
@@ -93,7 +93,7 @@ class AttributeRow:
 
     @property
     def write(self) -> str:
-        """What to write in the target; empty where that is not known."""
+        """The text to write in the target; empty if it is unknown."""
         return spelled(self.arguments) or self.statement
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What to write in the calls that construct the target's layers: one call may construct several of them."""
+"""Advises on the calls that construct the target's layers: one call may construct several of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CallArguments:
 def arguments_of_calls(
     target: Graph, settings: Sequence[AttributeRow], equal: Sequence[AttributeRow], laws: Iterable[LawRow]
 ) -> list[CallArguments]:
-    """What every call is to have, as far as one argument fits all layers that it constructs.
+    """Return the wanted arguments of every call, as far as one fits all layers that it constructs.
 
     Args:
         target: the target's graph.
@@ -137,7 +137,7 @@ def _common(
 
 
 def _constructed_by_calls(target: Graph) -> Counter[Construction | None]:
-    """How many modules each call constructs."""
+    """Count the modules that each call constructs."""
     paths = {target.modules.path(module.key) for module in target.modules}
     return Counter(construction_of(target.origin.model, path) for path in paths)
 

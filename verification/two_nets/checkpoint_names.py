@@ -38,7 +38,7 @@ class Prefix:
 
     @property
     def write(self) -> str:
-        """What to write."""
+        """The text to write."""
         return "auto_prefix=True"
 
 

@@ -1,4 +1,4 @@
-"""What to write in the calls of the user's that draw parameters, or after the layers that draw their own."""
+"""Advises on the user's calls that draw parameters, and on layers that draw their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .laws import LawRow
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What one call of the user's is to draw.
+    """The wanted draw of one of the user's calls.
 
     Attributes:
         call: the call that draws, or that constructs the layer.
@@ -27,7 +27,7 @@ class Draw:
 
 
 def draws_of(target: Graph, laws: Sequence[LawRow]) -> list[Draw]:
-    """What is to be drawn otherwise, as far as one statement fits all that a call draws.
+    """Return the wanted changes of draws, as far as one statement fits every draw of a call.
 
     Args:
         target: the target's graph.
@@ -45,7 +45,7 @@ def draws_of(target: Graph, laws: Sequence[LawRow]) -> list[Draw]:
 
 
 def _after_layers(target: Graph, laws: Iterable[LawRow]) -> list[Draw]:
-    """What is to follow a call that constructs one layer, which takes no argument for its law: torch's."""
+    """Return the statement after a call that constructs one layer of torch, which takes no distribution."""
     if target.origin.framework != "torch":
         return []
     tree, model = target.modules, target.origin.model

@@ -1,4 +1,4 @@
-"""What one of two nets drops in training and the other does not, or in another share, and what to write."""
+"""Compares the dropouts of two nets in training, and advises on missing or different ones."""
 
 from __future__ import annotations
 

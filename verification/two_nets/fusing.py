@@ -71,7 +71,7 @@ class Fused:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Layout:
-    """How the rows of a whole stand.
+    """The order of the rows in a joined tensor.
 
     Attributes:
         heads: how many times the parts alternate; 1 where each stands in one piece.

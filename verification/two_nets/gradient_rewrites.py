@@ -124,7 +124,7 @@ def _rewrite(source: ClassSource, node: ast.expr, text: str) -> Rewrite:
 
 
 def _class_at(graph: Graph, path: str) -> ClassSource | None:
-    """Where the class is written whose method a module computes with, which may be one that it comes from."""
+    """Return the source of the class, perhaps a base class, whose method a module runs."""
     part = part_at(graph.origin.model, path) if path else graph.origin.model
     method = "construct" if graph.origin.framework == "mindspore" else "forward"
     owner = next((cls for cls in type(part).__mro__ if method in vars(cls)), None)

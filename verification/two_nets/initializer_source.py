@@ -1,4 +1,4 @@
-"""How a layer of a framework is told to start from a law: the constructor's argument, or a statement."""
+"""Writes a layer's initial distribution in its framework: the constructor's argument, or a statement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...ir import Initializer
 
 
 def spelling(law: Initializer, framework: str, class_name: str, attribute: str, *, own: bool = True) -> str:
-    """What makes `attribute` of a layer start from `law`; empty where the framework has no counterpart.
+    """Return the text that starts `attribute` of a layer from `law`; empty if the framework has none.
 
     Args:
         law: the distribution.

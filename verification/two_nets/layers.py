@@ -1,4 +1,4 @@
-"""What pairing knows of a net: its layers with parameters, their shapes, their order and their neighbours."""
+"""The facts about a net for pairing: layers with parameters, their shapes, order and neighbours."""
 
 from __future__ import annotations
 

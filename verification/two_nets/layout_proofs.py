@@ -1,4 +1,4 @@
-"""Which layout a fused layer has: the one with which the target gives the source's outputs, and no other."""
+"""Finds the layout of a fused layer: the only one with which the target gives the source's outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Kind:
 
 
 class _Told(NamedTuple):
-    """What is known of layouts: one of each kind or none, why, and whether that proves them."""
+    """The known layouts: one of each kind or none, the reason, and whether it proves them."""
 
     layouts: Sequence[Layout]
     why: str

@@ -110,7 +110,7 @@ def compare_magnitudes(
 
 
 def _ratio(source: CallRecord, target: CallRecord, which: str) -> float | None:
-    """How many times as large the target's first tensor is."""
+    """Return the ratio of the target's first tensor to the source's."""
     mine, theirs = getattr(source, which), getattr(target, which)
     if not mine or not theirs or mine[0].dtype.kind != "f" or theirs[0].dtype.kind != "f":
         return None

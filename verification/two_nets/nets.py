@@ -128,7 +128,7 @@ class NetComparison:
         )
 
     def notes(self) -> list[str]:
-        """What a reader should know of how the nets were read and paired."""
+        """Return notes on how the nets were read and paired."""
         target = self.pairing.target.graph
         known = [] if target.operators() else target.origin.notes
         sides = zip(self.sides, ("source", "target"), strict=True)
@@ -189,7 +189,7 @@ class NetComparison:
         return [{name: net.parameter(key).data for key, name in net.names.items()} for net in self.sides]
 
     def joined(self, joins: Iterable[Join]) -> dict[str, np.ndarray]:
-        """What the target is given by joins: parameter -> values of the source's."""
+        """Return the values that joins give the target: parameter -> values of the source."""
         mine, theirs = self._held()
         made = {name: data for join in joins for name, data in join.applied(mine).items()}
         return {name: data.numpy().astype(theirs[name].numpy().dtype) for name, data in made.items()}
@@ -232,7 +232,7 @@ class NetComparison:
         return out, culprit if wrong else None
 
     def values(self) -> dict[str, np.ndarray]:
-        """What the target is given: parameter -> the source's values in its shape and element type."""
+        """Return the target's values: parameter -> the source's values in its shape and element type."""
         return self.source_values() | self.joined(self.pairing.joins) if self.copied else {}
 
     def source_values(self) -> dict[str, np.ndarray]:

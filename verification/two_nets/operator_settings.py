@@ -1,4 +1,4 @@
-"""What an operator of a net is set to: its attributes, padding worked out, written-out forms known."""
+"""Finds the settings of a net's operators: attributes, computed padding, and written-out forms."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Side:
         return [_read(self.graph, o, op_type) for o in self.operators if _is(o, op_type)]
 
     def count(self, op_type: str) -> int:
-        """How many operators count as one of a type."""
+        """Count the operators of a type, with written-out forms as one."""
         return len(self.counted(op_type))
 
     def counted(self, op_type: str) -> list[Operator]:
@@ -70,7 +70,7 @@ class Side:
         return [o for o in self.operators if _counts(self.graph, o, op_type)]
 
     def whole(self) -> Counter[str]:
-        """How many composites of each type there are that are several counted operators when written out."""
+        """Count the composites of each type whose expansion has several counted operators."""
         return Counter(o.op_type for o in self.operators if o.domain == "regraft" and o.op_type != "Linear")
 
 
@@ -217,7 +217,7 @@ def _wide(whole: dict[str, list[int]]) -> dict[str, object]:
 def _same_padding(
     sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], kind: str
 ) -> list[int]:
-    """What ``pad_mode="same"`` comes to at a size: begins, then ends."""
+    """Return the pads of ``pad_mode="same"`` at a size: begins, then ends."""
     begins, ends = [], []
     for size, window, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)

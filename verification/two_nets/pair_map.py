@@ -1,4 +1,4 @@
-"""What ``--map`` says of two nets: which module or parameter of the source is which of the target.
+"""Reads ``--map``: the pairs of modules and parameters of the source and the target.
 
 The file is a JSON object of paths, ``{"layer1.0": "stage1.block0", "fc.weight": "head.weight"}``: a module
 stands for everything below it under equal names, null for what has no counterpart. ``renames.json`` does too.
@@ -75,7 +75,7 @@ class PairMap:
 
 
 def _below(paths: Mapping[str, str], name: str) -> dict[str, str]:
-    """What follows `name` in a path -> the path, for the module of that name and all below it."""
+    """Return the rest of a path after `name` -> the path, for the module of that name and all below it."""
     name = plain_name(name)
     return {
         p.removeprefix(name): path for p, path in paths.items() if not name or f"{p}.".startswith(f"{name}.")

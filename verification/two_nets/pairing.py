@@ -78,7 +78,7 @@ class ParameterPair:
 
 @dataclass(slots=True)
 class Pairing:
-    """Which layers and parameters of two nets stand for each other.
+    """The corresponding layers and parameters of two nets.
 
     Attributes:
         source: the source, described.
@@ -414,7 +414,7 @@ class _Search:
                 yield paths[0], others[0]
 
     def _by_order(self) -> bool:
-        """What lies between the same two pairs in the order of calls, where shapes leave one possibility."""
+        """Pair layers between the same two pairs in the order of calls, if shapes leave one possibility."""
         gaps = [self._gaps(side) for side in (0, 1)]
         for between, mine in gaps[0].items():
             theirs = gaps[1].get(between, [])

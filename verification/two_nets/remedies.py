@@ -1,4 +1,4 @@
-"""What to write in a layer's constructor so that it has another layer's setting, and at which line."""
+"""Advises on the constructor argument that gives a layer another layer's setting, with its line."""
 
 from __future__ import annotations
 

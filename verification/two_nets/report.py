@@ -1,4 +1,4 @@
-"""What a report says of two nets that were written apart: pairs, weights, settings, initial distributions."""
+"""Reports on two independently written nets: pairs, weights, settings, initial distributions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Laws:
 
     @property
     def differing(self) -> int:
-        """How many differ, where they count."""
+        """The number of rows that differ, if they count."""
         return sum(row.passed is False for row in self.rows) if self.train else 0
 
     def lines(self) -> list[str]:
-        """Those that differ with what mends them, and those that nothing tells."""
+        """Return lines on those that differ, with remedies, and on the unknown ones."""
         failed = [row for row in self.rows if row.passed is False]
         unknown = [row for row in self.rows if row.passed is None]
         lines: list[str] = []
@@ -122,7 +122,7 @@ class Nets:
         return whole and not self.differing and not settings and not laws
 
     def differences(self) -> str:
-        """What there is besides numbers beyond tolerance, in a few words."""
+        """Summarise the differences other than numbers beyond tolerance."""
         unpaired = len(self.only_source) + len(self.only_target)
         settings = sum(self._counts(row) for row in self.settings)
         laws = sum(row.passed is False for row in self.laws) if self.train else 0
@@ -137,7 +137,7 @@ class Nets:
         return ", ".join(told)
 
     def blamed(self, call: str) -> list[str]:
-        """What is known of a call that diverges: its name in the target, its settings, what to write."""
+        """Return the facts about a diverging call: its name in the target, its settings, the advice."""
         path = call.rpartition("#")[0]
         other = self.modules.get(path, path)
         named = f"{call} (`{other}` in the target)" if other != path else call
@@ -171,7 +171,7 @@ class Nets:
         return _at_lines(row.place for row in self.frozen if row.target in targets)
 
     def differing_lines(self, *, agree: bool, trained: bool) -> list[str]:
-        """What differs, a block after another.
+        """Return lines on the differences, block by block.
 
         Args:
             agree: whether the outputs do, so that differences of structure say nothing.
@@ -182,7 +182,7 @@ class Nets:
         return [*self._unpaired(), *magnitude_lines(self.magnitudes), *self._settings(rows), *laws]
 
     def pair_lines(self) -> list[str]:
-        """How the nets were paired, and whose weights they had."""
+        """Return lines on the pairing of the nets and their weights."""
         why = ", ".join(f"{n} by {by}" for by, n in Counter(p.by for p in self.pairs).items())
         if not self.pairs and not self.only_source and not self.only_target:
             return ["", "paired: nothing, neither net has parameters"]
@@ -232,7 +232,7 @@ def _many(count: int, class_name: str) -> str:
 
 
 def write_line(text: str, places: Iterable[str]) -> str:
-    """What to write, and at which lines.
+    """Return the line of advice: the text to write, and its lines.
 
     Example:
         >>> write_line("momentum=0.9", ["net.py:3", "net.py:9", "net.py:3", "parts.py:4"])

@@ -105,7 +105,7 @@ def _made(target: Graph, name: str, first: str) -> Rewrite | None:
 
 
 def _unmade(target: Graph, name: str, names: list[str]) -> tuple[str, Rewrite | None, str]:
-    """What to write so that a parameter is tied no more: (in words, the edit, the line of the tie)."""
+    """Return the advice for untying a parameter: (in words, the edit, the line of the tie)."""
     for above, found in _assignments(target, name, names):
         start = f"{above}." if above else ""
         if f"{start}{found.value}" in names and f"{start}{found.path}" in names:

@@ -1,4 +1,4 @@
-"""What acts in training alone and is no setting of one operator: stopped gradients, frozen parameters."""
+"""Compares training-only facts that are not settings: stopped gradients, frozen parameters."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _stop_or_none(
     paths: tuple[str, str],
     stops: list[list[Operator]],
 ) -> Rewrite | None:
-    """How one stopped gradient is written, or written no more, where one net alone has one."""
+    """Return the edit that adds or removes a stopped gradient which only one net has."""
     if len(stops[0]) + len(stops[1]) != 1:
         return None
     if stops[1]:

@@ -88,7 +88,7 @@ def map_like(
     *,
     by_order: bool = False,
 ) -> tuple[Map, dict[str, TensorData]]:
-    """How a checkpoint's tensors become the parameters of a net; and the tensors by the names of that map.
+    """Return a map from a checkpoint's tensors to a net's parameters, and the tensors by its names.
 
     Args:
         net: the tree of the net.
@@ -211,7 +211,7 @@ def _vectors(
 
 
 def _vectors_of(net: Graph, given: Mapping[str, TensorData], notes: list[str]) -> list[Join]:
-    """How parameters of a checkpoint's recurrent layers become vectors of a net."""
+    """Map the parameters of a checkpoint's recurrent layers to vectors of a net."""
     joins: list[Join] = []
     shapes = {name: data.shape for name, data in given.items()}
     paths = net.parameter_paths()
@@ -251,7 +251,7 @@ def _turned(given: Mapping[str, TensorData], net: Graph, place: str) -> dict[str
 
 
 def _fused_hint(only_source: Sequence[str], only_target: Sequence[str]) -> str:
-    """What to write where one side keeps together what the other has apart, which shapes do not lay out."""
+    """Return the hint for tensors that one side joins, with a layout that shapes do not decide."""
     for whole, parts in ((only_source, only_target), (only_target, only_source)):
         for name in whole:
             layer, _, role = name.rpartition(".")
@@ -277,7 +277,7 @@ def _unplaced(
 
 
 def _pair_hint(unplaced: Sequence[str], lacking: Sequence[str]) -> str:
-    """What to write where both sides have layers that the other lacks by name."""
+    """Return the hint for layers on both sides that the other lacks by name."""
     for name in unplaced:
         layer, _, role = name.rpartition(".")
         other = next((n for n in lacking if n.rpartition(".")[2] == role), None)
@@ -288,7 +288,7 @@ def _pair_hint(unplaced: Sequence[str], lacking: Sequence[str]) -> str:
 
 
 def _size_hint(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]) -> str:
-    """What to write where parameters have the net's names and other sizes, as for other classes."""
+    """Return the hint for parameters with the net's names but other sizes, as for other classes."""
     wanted = _shapes(net)
     held = {plain_name(name): data.shape for name, data in given.items()}
     other = [n for n in names if n in wanted and held.get(plain_name(n), wanted[n]) != wanted[n]]
@@ -308,7 +308,7 @@ def _shapes(net: Graph) -> dict[str, tuple[int, ...]]:
 
 
 def _lacking(names: Iterable[str], net: Graph, given: Mapping[str, TensorData]) -> Iterator[str]:
-    """What is said of parameters of the net that nothing of the checkpoint stands for."""
+    """Return a note on parameters of the net without a counterpart in the checkpoint."""
     wanted = _shapes(net)
     held = {plain_name(name): data.shape for name, data in given.items()}
     fitting: list[str] = []

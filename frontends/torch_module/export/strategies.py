@@ -37,7 +37,7 @@ class Unfaithful(Exception):  # noqa: N818 - the way was taken and led nowhere: 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the first tracing failed.
+    """The failure of the first tracing.
 
     Attributes:
         error: what was raised.

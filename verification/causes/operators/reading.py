@@ -29,7 +29,7 @@ class Call(NamedTuple):
 
 
 class Before:
-    """What the call before one gave."""
+    """The results of the preceding call."""
 
 
 BEFORE = Before()
