@@ -22,7 +22,7 @@ _BUFFERS = ("running_mean", "running_var", COUNTER)
 _PREFIXES = {"exp_avg": "moment1.", "exp_avg_sq": "moment2.", "max_exp_avg_sq": "vhat."}
 """Adam's terms in torch -> the prefixes of `nn.Adam`."""
 _SQUARES = {"square_avg": "mean_square.", "grad_avg": "mean_grad.", "sum": "accum."}
-"""Those of RMSprop and Adagrad likewise."""
+"""The same for RMSprop and Adagrad."""
 _SAVED = {**_PREFIXES, **_SQUARES}
 _TERMS = {
     "mean_square.": "square_avg",
@@ -301,4 +301,4 @@ RESUME = (
     "optimizer.load_state_dict({**optimizer.state_dict(), "
     "'state': {i: state[n] for i, n in enumerate(names) if n in state}})"
 )
-"""What to write in torch for an optimizer of ``model.parameters()``."""
+"""Code that restores a torch optimizer over ``model.parameters()``."""

@@ -21,7 +21,7 @@ _GLOBALS = re.compile(
     r"|scale_sense|current_iterator_step|last_overflow_iterator_step|(cur_)?(epoch|step)(_num)?"
     r"|lr|loss|updates)$"
 )
-"""What an optimizer, a loss scale or a callback saves once."""
+"""Names that an optimizer, a loss scale or a callback saves once."""
 
 
 def slot_of(name: str, parameters: Container[str]) -> tuple[str, str] | None:

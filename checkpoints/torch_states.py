@@ -20,7 +20,7 @@ _OPTIMIZERS = ("optimizer", "optimizer_state_dict", "optim", "optimizer_state", 
 _HINT = "save the state dict alone: torch.save(model.state_dict(), path)"
 
 _MAKERS = "torch._utils._rebuild_"
-"""What the names of functions begin with that make a tensor of torch, a plain one or another."""
+"""Prefixes of the names of functions that make a tensor of torch, plain or not."""
 
 _SHOWN = 8
 

@@ -219,7 +219,7 @@ def element_chunks(data: TensorData) -> Iterator[memoryview]:
 
 
 _UNABLE = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
-"""What a system answers that does not copy between such files."""
+"""Error numbers of a system that does not copy between such files."""
 
 
 def _is_copied(path: Path, start: int, size: int, raw: PlacedFile, at: int) -> bool:

@@ -312,7 +312,7 @@ def _like_before(file: Path, before: Path) -> None:
 
 
 _REFUSED = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
-"""What a system answers whose disk did not take what had been written; all else says that it cannot flush."""
+"""Error numbers of a disk that refuses written data; others mean that it cannot flush."""
 
 
 def flush(path: Path) -> None:

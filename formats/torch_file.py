@@ -45,11 +45,11 @@ _LOCAL = struct.Struct("<26xHH")
 """The local header of a record in a zip archive; the lengths of its name and of its extra fields end it."""
 
 _REPEATED, _SMALL = 1024, 2**30
-"""How many times over a view may read its storage, and how many bytes any view may have: a file of 1,000
-bytes can state one of terabytes, while masks and positions that are expanded are a few megabytes."""
+"""Maximum repeats of its storage in a view, and the bytes that any view may have: a file of 1,000 bytes can
+state a view of terabytes, while expanded masks and positions are a few megabytes."""
 
 _MAGIC = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-"""What a file from before torch 1.6 begins with, behind the version of its pickles."""
+"""Magic number of a file from before torch 1.6, after the version of its pickles."""
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, OSError, ValueError, RuntimeError, EOFError)
 """Errors of Python's reader of archives."""

@@ -10,7 +10,7 @@ from ..ir import Initializer
 
 Number = float | str
 Written = tuple[tuple[str, str, Number], ...]
-"""Of each argument the keyword, empty for a positional one, the law's name of it, and its value."""
+"""For each argument: the keyword (empty if positional), the law's name of it, and its value."""
 
 _MEANT = {("uniform", "low"): -1.0, ("uniform", "high"): 1.0, ("normal", "std"): 1.0}
 """(law, argument) -> its value in a law that does not state it, where initializers have other defaults."""

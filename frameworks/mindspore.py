@@ -39,7 +39,7 @@ _ATTENTION = (
     State("*_proj_weight", Initializer.of("xavier_uniform", gain=1.0)),
     State("bias_[kv]", Initializer.of("xavier_normal", gain=1.0)),
 )
-"""Of the layer's own; its output projection is a Dense, whose bias is drawn as any Dense's."""
+"""Distributions of the layer's own parameters; its output projection is a Dense with a Dense's bias."""
 
 
 _KEYWORDS = {
@@ -127,7 +127,7 @@ _ACTIVATIONS = {
 
 
 UNIFORM_SCALE = 0.07
-"""What Uniform() reaches either way."""
+"""Bound of Uniform() on either side."""
 _SPREAD = Term("std", "sigma", 0.01, always=True)
 _NORMAL = _SPREAD, Term("mean", "mean", 0.0)
 _HE = Term("a", "negative_slope", 0.0), Term("mode", "mode", "fan_in", named=True)
@@ -189,7 +189,7 @@ MINDSPORE = Framework(
     number=repr,
 )
 MINDSPORE_2_0 = Framework(_layers(_weighted(normal(0.01), ZEROS)), _DRAWINGS)
-"""Of 2.0 and earlier."""
+"""Distributions of MindSpore 2.0 and earlier."""
 
 
 def law_of(name: str, given: Mapping[str, object]) -> Initializer | None:

@@ -51,7 +51,7 @@ _DRAWINGS = (  # classes of mx.init
 
 GLUON = Framework(_layers(0.07), _DRAWINGS, prefix="mx.init.")
 MODULE = Framework(_layers(0.01), _DRAWINGS)
-"""What `Module.init_params` draws from by default."""
+"""Default distribution of `Module.init_params`."""
 
 
 def law_of_xavier(kind: str, factor: str, magnitude: float, shape: Shape) -> Initializer | None:

@@ -81,7 +81,7 @@ _WEIGHTS = {"torch", "safetensors", "params", "ckpt"}
 """Kinds of files of weights."""
 
 _INDEX = ".index.json"
-"""How the name of an index of shards ends."""
+"""Suffix of the name of an index of shards."""
 
 
 def _refuse_file(model: str) -> None:

@@ -23,7 +23,7 @@ from ..frameworks.record import symmetric
 from ..ir import Initializer
 
 UNKNOWN = Initializer.of("unknown")
-"""Of values that are not drawn from what their class states, and that no other law explains."""
+"""Distribution of values that match neither their class's law nor another one."""
 
 SAMPLE = 65536
 """Values of a parameter that are looked at: enough to tell two per cent in the spread."""

@@ -134,7 +134,7 @@ class Shaped(Protocol):
 
 
 Inputs = Sequence[object] | Mapping[str, object] | Shaped | None
-"""What a caller may give: arrays, framework tensors or specs, by position or by name; or one alone."""
+"""A caller's inputs: arrays, framework tensors or specs, by position or by name; or one alone."""
 
 
 def as_arrays(inputs: Inputs, seed: int = 0) -> list[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from ..frameworks import FRAMEWORKS
 Arguments = dict[str, Any]
 
 ELSEWHERE = ("Conv", "MaxPool", "AvgPool", "LPPool", "Dropout", "Linear", "Dense", "Embedding", "Identity")
-"""How classes begin whose settings are read from operators, where padding is worked out."""
+"""Prefixes of classes whose settings are read from operators, which state computed padding."""
 
 SIZES = frozenset(
     {
@@ -31,8 +31,8 @@ SIZES = frozenset(
 _NEVER = frozenset({"self", "name", "dtype", "device", "inplace", "size_average", "reduce"})
 
 _COUNTED_OTHERWISE = ("BatchNorm", "InstanceNorm", "SyncBatchNorm")
-"""How classes begin whose momentum is the share of the old statistics in one framework, of the new in the
-other; it acts in training only, and is a setting of their operator."""
+"""Prefixes of classes whose momentum is the share of the old statistics in one framework, of the new in the
+other; it acts only in training, and is a setting of their operator."""
 
 
 def class_like(class_name: str, framework: str, other: str) -> str:

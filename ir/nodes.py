@@ -27,7 +27,7 @@ class Value(NamedTuple):
     output: int = 0
 
 
-"""What an attribute may be; ONNX has no booleans, a flag is 0 or 1."""
+"""The type of an attribute; ONNX has no booleans, a flag is 0 or 1."""
 
 
 @dataclass(slots=True, eq=False)

@@ -36,7 +36,7 @@ _ENVIRONMENT = 256
 """Bytes that are enough for C's `fenv_t`, of which x86 takes 32."""
 
 State = tuple[Callable[[], Any], Callable[[Any], object]]
-"""How a state is read, and how it is set."""
+"""Functions that read a state and set it."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Docstrings of the product begin with a verb or the noun that they describe."""
+"""Docstrings of the product, also those of attributes, begin with a verb or the noun that they describe."""
 
 import ast
 from pathlib import Path
@@ -16,8 +16,7 @@ def test_no_docstring_begins_with_a_riddle() -> None:
         if parts[0] in OUTSIDE or parts[0].startswith("."):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                text = ast.get_docstring(node) or ""
-                if text.partition(" ")[0] in RIDDLES:
-                    found.append(f"{'/'.join(parts)}: {text.partition(chr(10))[0]}")
+            match node:
+                case ast.Expr(ast.Constant(str(text))) if text.partition(" ")[0] in RIDDLES:
+                    found.append(f"{'/'.join(parts)}:{node.lineno} {text.partition(chr(10))[0]}")
     assert found == []

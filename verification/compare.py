@@ -62,7 +62,7 @@ _UNDECIDED = "decided by rounding alone"
 _INDISTINCT = "moved by rounding alone as far as its values differ"
 
 RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
-"""Why arrays fail that no run gives again."""
+"""The reason for a failure of arrays that no run repeats."""
 
 _COMPLEX: dict[str, str] = {"complex128": "float64", "complex64": "float32"}
 

@@ -29,7 +29,7 @@ _OPEN = frozenset(_NAMES.split())
 """ONNX operators that order numbers, or end somewhere; traits tell activations and recurrent layers."""
 
 _WITHOUT_INFINITIES = frozenset(["Cast", "GridSample", "QuantizeLinear"])
-"""Those that make a place or an integer of a number, for which infinities are as open."""
+"""Operators that turn a number into a place or an integer, for which infinities are undefined too."""
 
 _SHOWN = 2
 """Number of operators that a remark names."""

@@ -248,7 +248,7 @@ ATTRIBUTES_OF_CELL = frozenset(
         "update_parameters_name",
     ]
 )
-"""What `nn.Cell` and its instances have."""
+"""Attributes of `nn.Cell` and its instances."""
 INITIALIZER_CLASSES = frozenset(
     [
         "Constant",

@@ -23,7 +23,7 @@ VERDICTS = (
     "fault",
     "died",
 )
-"""What a row says, the best first: a later one than before is a regression."""
+"""Verdicts of a row, best first: a later one than before is a regression."""
 
 LASTING = (*GOOD, NOT_JUDGED, "findings", "unproven", "different", "refused")
 """Verdicts on the model, which hold until it changes; the others may be the machine's."""

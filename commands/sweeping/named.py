@@ -16,7 +16,7 @@ from ...ir import UsageError
 
 _WILD = re.compile(r"[*?\[]")
 _SECONDS = 600.0
-"""What an import, or the function that names cases, may take."""
+"""Time limit of an import, or of the function that names cases."""
 
 _NAMES = """
 import importlib, sys

@@ -22,7 +22,7 @@ PRINTED = 64 * 2**20
 """Bytes that a process may print to one file, which is cut back to nothing whenever it holds more."""
 
 _ROUNDS = 20
-"""How often processes of a cookie are looked for, which may start others meanwhile."""
+"""Number of searches for processes of a cookie, which may start others meanwhile."""
 
 
 class Process:

@@ -25,7 +25,7 @@ _OUT_OF_MEMORY = (
     "Unable to allocate",
     "not enough memory",
 )
-"""What frameworks, and regraft, say when there is no more memory; in any case."""
+"""Messages of frameworks and of regraft when memory runs out; case does not matter."""
 
 _OUT_OF_OTHERS = (
     "No space left on device",
@@ -36,7 +36,7 @@ _OUT_OF_OTHERS = (
     "can't start new thread",
     "Resource temporarily unavailable",
 )
-"""What is said when the machine, and not the model, has no more of something; in any case."""
+"""Messages when a resource of the machine, not of the model, runs out; case does not matter."""
 
 _OUTPUT = {"onnx": "model.onnx"}
 """Target -> the file that it is asked for; a folder elsewhere."""

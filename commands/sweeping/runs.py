@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _RETRIES = 2
-"""How often a case is run again whose worker was lost."""
+"""Number of repeats of a case whose worker was lost."""
 
 _NAMED = 3
 """Workers that an error names."""

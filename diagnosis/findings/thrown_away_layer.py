@@ -78,7 +78,7 @@ _WEIGHTED = (
     *("Dense", "Linear", "Bilinear", "Conv", "BatchNorm", "LayerNorm", "GroupNorm", "Embedding"),
     *("LSTM", "GRU", "RNN", "PReLU", "MultiheadAttention", "Transformer"),
 )
-"""How the names of layers with weights begin, in both frameworks."""
+"""Prefixes of the names of layers with weights, in both frameworks."""
 
 
 def _thrown(statement: ast.stmt) -> Iterator[tuple[ast.Call, str]]:

@@ -75,7 +75,7 @@ class _Layer:
 
 
 Trap = tuple[str, str]
-"""What the layer does against what torch's does, and what to write."""
+"""The difference between the layer and torch's, and the fix."""
 
 
 def find(subject: Subject) -> list[Change]:

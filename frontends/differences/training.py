@@ -142,7 +142,7 @@ OPTIMIZERS: tuple[Difference, ...] = (
     ),
     Difference("optim.ASGD(p)", "nn.ASGD(p)", "experimental.ASGD(p)", "has rate 0.1", "0.01", ()),
 )
-"""What an optimizer makes of parameters `p`."""
+"""Results of an optimizer on parameters `p`."""
 
 SCHEDULES: tuple[Difference, ...] = (
     Difference(
@@ -382,7 +382,7 @@ INITIAL_VALUES: tuple[Difference, ...] = (
         (),
     ),
 )
-"""What values are drawn from."""
+"""Distributions of initial values."""
 
 STATE: tuple[Difference, ...] = (
     Difference(
@@ -424,7 +424,7 @@ STATE: tuple[Difference, ...] = (
         advice="affine=False, or affine=True where torch's has it",
     ),
 )
-"""What a step in training mode keeps, drops or trains."""
+"""State that a step in training mode keeps, drops or trains."""
 
 DRAWN: tuple[Difference, ...] = (
     Difference(
@@ -438,4 +438,4 @@ DRAWN: tuple[Difference, ...] = (
         code="PT114",
     ),
 )
-"""What is drawn at random."""
+"""Random draws."""

@@ -22,7 +22,7 @@ _ADVICE = (
     (r"\{.*:", "return a tuple"),
     (r"\bTensor\(", "make a tensor of a tensor with `ops.stack` or `astype`"),
 )
-"""What a line that only Python can run holds -> what to write."""
+"""Text in a line that only Python can run -> advice."""
 
 
 def steps_in_python(compile_: Callable[[], object], is_users: Callable[[str], bool]) -> tuple[list[str], str]:

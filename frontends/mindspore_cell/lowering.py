@@ -39,7 +39,7 @@ _ORDER = (
     *_SUMMARIES,
 )  # what is told to the user is no part of what is computed
 CONTROL = ("Switch", "switch_layer", "Partial", INVOKE)
-"""What control flow becomes in MindIR."""
+"""Operators of control flow in MindIR."""
 _STRUCTURE = {"Constant", *_TUPLES, *_ITEMS, *PASSED, *_ORDER, *CONTROL}
 
 

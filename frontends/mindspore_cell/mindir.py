@@ -31,7 +31,7 @@ _DTYPES = {
 """Number of an element type in MindIR's TensorProto -> our name."""
 
 Type = "TensorType | tuple[Type, ...] | None"
-"""What a node yields: a tensor, a tuple of such, or None for a monad, a closure and what else is no data."""
+"""The result of a node: a tensor, a tuple of them, or None for a monad, a closure or other non-data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ _KINDS = (
     *("PARTIALCLOSURE", "UNIONFUNCCLOSURE", "CSR_TENSOR", "COO_TENSOR", "ROW_TENSOR", "CLASS_TYPE"),
     *("NAME_SPACE", "SYMBOL", "TYPE_NULL", "MAP_TENSOR", "FUNCTOR", "SCALAR", "SCALAR_GRAPH_HOLDER"),
 )
-"""What an attribute may be, by MindIR's number."""
+"""Kinds of an attribute, by MindIR's number."""
 
 
 def _kind(attribute: Any) -> str:

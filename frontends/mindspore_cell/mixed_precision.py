@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _open: list[Callable[[], None]] = []
-"""What leaves the precision of the Cells that raised, for each block that is open, the innermost last."""
+"""Functions that leave the precision of the Cells that raised, one per open block, innermost last."""
 
 
 @contextmanager

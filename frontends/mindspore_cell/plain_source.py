@@ -13,7 +13,7 @@ from typing import Any
 from ..class_source import class_source, is_library_class
 
 _SELF = "self"
-"""What the compiler takes the Cell's own argument to be called."""
+"""Name of the Cell's own argument that the compiler expects."""
 
 
 class Attempts:

@@ -82,7 +82,7 @@ _AS_TORCH: dict[str, tuple[str, Reader]] = {
     "torch.optim.RMSprop": ("RMSprop", _torchs_rmsprop),
     "torch.optim.Adagrad": ("Adagrad", _torchs_adagrad),
 }
-"""What an optimizer that computes as torch's has as `UPDATE`, as those that regraft writes."""
+"""Value of `UPDATE` in an optimizer that computes as torch's, such as those that regraft writes."""
 
 
 def _adam_weight_decay(optimizer: Any, decay: float) -> dict[str, Setting]:

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 Source = "tuple[str, int] | None"
-"""Where an argument came from: ("input", position), ("call", number of the call that made it), or None."""
+"""Origin of an argument: ("input", position), ("call", number of the call that made it), or None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ class RefusedForms:
         self._found: dict[tuple[str, str, str], list[str]] = {}
         self._unknown: set[int] = set()
         self.behind = 0
-        """How many nodes take what is not known, and could not be looked at."""
+        """Number of nodes with unknown operands, which could not be checked."""
 
     def allows(self, node: SymbolNode, has_lowering: bool) -> bool:
         """Whether a node can be lowered: it has a lowering, and so had all before it."""

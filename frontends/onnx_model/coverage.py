@@ -25,7 +25,7 @@ _ADVICE = {
     "com.microsoft.Q": "quantise with QuantFormat.QDQ, which leaves operators of ai.onnx",
     "com.microsoft.": "give the file from before ONNX Runtime's optimiser, or end the model before them",
 }
-"""How names begin -> what to do instead."""
+"""Prefix of names -> advice."""
 
 
 def plain_domain(domain: str) -> str:

@@ -50,7 +50,7 @@ TORCH = "onnx::"
 """Begins names that torch's exporter makes up."""
 
 _EXPORTERS = (TORCH, "p2o.", "helper.", "auto.")
-"""What names begin with that exporters make up: torch's, and Paddle's."""
+"""Prefixes of the names that exporters invent: torch's, and Paddle's."""
 
 _KINDS = {
     **dict.fromkeys(("Conv", "ConvInteger"), "conv"),

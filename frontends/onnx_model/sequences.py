@@ -8,7 +8,7 @@ from ...ir import Value
 from .call import Call
 
 Held = Value | list[Value] | None
-"""What a name stands for: a tensor, a sequence of them, or nothing."""
+"""The content of a name: a tensor, a sequence of them, or nothing."""
 
 Rule = Callable[[Call, Sequence[Held]], Held | list[Held]]
 

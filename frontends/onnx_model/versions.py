@@ -18,7 +18,7 @@ from . import experimental, newer_operators
 from .call import Call
 
 Outputs = list[Value] | Value | None
-"""What an operator becomes; None leaves what is left of the call to the operator of the same name."""
+"""The results of an upgrade; None passes the changed call on to the operator of the same name."""
 
 Adapter = Callable[[Call], Outputs]
 

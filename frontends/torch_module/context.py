@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
 
 Result = Any
-"""What an fx node stands for: a `Value`, a `Size`, None, a Python scalar, or a list of these."""
+"""The content of an fx node: a `Value`, a `Size`, None, a Python scalar, or a list of these."""
 
 
 class Context:

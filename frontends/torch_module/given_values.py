@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _COUNTER = "num_batches_tracked"
-"""What BatchNorm counts, which older files lack."""
+"""Name of BatchNorm's counter, which older files lack."""
 
 
 def with_values(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TABLE = CompositeTable()
 
 MOST = 64
-"""Of what degree a polynomial is unrolled; half of it where degrees are data."""
+"""Maximum degree of an unrolled polynomial; half of it if degrees are data."""
 
 FAMILIES = (
     *("hermite_h", "hermite_he", "laguerre_l", "legendre_p"),

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 _GROUPS = Path("/sys/fs/cgroup")
-"""Where Linux shows its control groups."""
+"""Folder of Linux's control groups."""
 
 _MMAP_THRESHOLD = -3
 """``M_MMAP_THRESHOLD`` in glibc's malloc.h."""

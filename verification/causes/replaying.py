@@ -52,7 +52,7 @@ class Draw(NamedTuple):
 
 
 Edit = Callable[[Draw, Values], list[np.ndarray] | None]
-"""What a call of the target's gives once it is written otherwise, on a draw."""
+"""Returns the results of an edited call of the target on a draw."""
 
 
 def written(tape: Tape, at: int, change: Change) -> dict[int, Edit]:

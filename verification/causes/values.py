@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 SAME, SHAPED, TURNED = "same", "shaped", "turned"
-"""How two equal values lie: alike, with other sizes of axes in one order, with axes in another order."""
+"""Relations of two equal values: same layout, other axis sizes in one order, axes in another order."""
 
 _MOST_TURNED = 5
 """Axes of a value that is looked for in every order of them."""

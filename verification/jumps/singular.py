@@ -19,7 +19,7 @@ _JUMPS = COMPARISONS | {"Cast", "Ceil", "Floor", "Mod", "Round", "Sign"}
 """ONNX operators whose results jump."""
 
 POLES = frozenset(["Acos", "Acosh", "Asin", "Atanh", "Div", "Log", "Reciprocal", "Sqrt", "Tan"])
-"""Those whose slope has no bound."""
+"""Functions whose slope has no bound."""
 
 NEAR_JUMP = 1e-4
 """Distance from a jump, relative to the largest value, that rounding may cross: some 800 units."""

@@ -53,7 +53,7 @@ class Asked:
 
 
 Advice = tuple[str, str]
-"""What a difference does, and what to write in the target's script; either may be empty."""
+"""The effect of a difference, and the fix in the target's script; either may be empty."""
 
 
 def advise(asked: Asked) -> Advice:

@@ -12,10 +12,10 @@ from .report import LeftAt, TrajectoryReport
 from .trajectories import Trajectory
 
 _MULTIPLE = 4
-"""How many times as far as rounding moves the source a target may be."""
+"""Bound of a target's distance, in multiples of the source's movement by rounding."""
 
 _FLOOR = 5e-3
-"""What is allowed of a parameter's way in any case: where a rectifier decides anew, rounding is not all."""
+"""Share of a parameter's way that is always allowed: a rectifier's new decision exceeds rounding."""
 
 _LOSS_FLOOR = 2e-4
 _DECIDED = 0.1

@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.recipe import BEFORE, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, INSIDE, KIND, UpdateRule
 
 State = dict[str, Any]
-"""What a rule keeps of a parameter from step to step; empty before the first."""
+"""State that a rule keeps for a parameter between steps; empty before the first."""
 
 
 def updated(rule: UpdateRule, state: State, value: Any, gradient: Any, rate: float) -> Any:

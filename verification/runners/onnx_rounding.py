@@ -29,7 +29,7 @@ _PLAIN = KernelError(relative=1.0)
 """The error of a sum of products."""
 
 _OURS = "rounding/"
-"""How the names of added constants begin."""
+"""Prefix of the names of added constants."""
 
 
 def error_of(operator: str, errors: KernelErrors) -> KernelError | None:

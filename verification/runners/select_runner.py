@@ -15,7 +15,7 @@ from .registry import RUNTIMES, Runtime, file_runner, runtime_of_framework, runt
 from .runs import Fusing, ModelRunner, Runner
 
 Target = Graph | onnx.ModelProto | Path | str
-"""What a source can be compared with."""
+"""Targets that a source can be compared with."""
 
 
 def own_runner(graph: Graph, threads: int | None = None) -> Runner:

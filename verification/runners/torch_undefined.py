@@ -19,7 +19,7 @@ _OPEN = frozenset(_NAMES.split())
 """Operators that order numbers, or end somewhere, without the underscore of those that work in place."""
 
 _PLACES = frozenset(["_to_copy", "grid_sampler_2d", "grid_sampler_3d"])
-"""Those that make a place or an integer of a number, for which infinities are as open."""
+"""Operators that turn a number into a place or an integer, for which infinities are undefined too."""
 
 
 def watch() -> Any:

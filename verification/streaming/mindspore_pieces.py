@@ -31,7 +31,7 @@ from .widening import half_unit, largest_move, widen_array
 _SIDES = ("inputs", "outputs")
 
 _BLOCK = "0.03GB"
-"""What MindSpore's memory pool takes at a time."""
+"""Size of a block of MindSpore's memory pool."""
 
 _LARGE = 1 << 20
 """Bytes of a constant up to which it may be one that was rounded."""

@@ -11,7 +11,7 @@ from ...frontends.constructions import arguments_of, part_at
 from ...ir import Graph, Module, Parameter
 
 _NORMS = ("BatchNorm", "SyncBatchNorm", "GroupNorm", "InstanceNorm")
-"""How the classes of MindSpore's layers begin that hold a frozen gamma and beta for `affine=False`."""
+"""Prefixes of MindSpore's layer classes with a frozen gamma and beta for `affine=False`."""
 
 _STATISTICS = ("running_mean", "running_var", COUNTER)
 

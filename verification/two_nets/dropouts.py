@@ -15,7 +15,7 @@ from .remedies import Arguments, body_of, call_in_body, place_of
 
 _REMARK = "the share that is dropped; MindSpore's nn.Dropout takes what it keeps first: write p="
 _INSIDE = ("LSTM", "GRU", "RNN", "MultiheadAttention", "Transformer")
-"""How classes begin that drop between their parts."""
+"""Prefixes of classes that apply dropout between their parts."""
 
 
 def dropouts(source: Graph, target: Graph, modules: Mapping[str, str]) -> list[AttributeRow]:

@@ -21,7 +21,7 @@ _LEVEL = 1e-5
 """Probability that values of the right law are called others somewhere in a net, drawn every time."""
 
 _DRAWS, _ENOUGH = 8, 1024
-"""How often a net is drawn at most, so that its smallest random parameter has enough values."""
+"""Maximum draws of a net, so that its smallest random parameter has enough values."""
 
 
 def emitted_laws(source: Graph, folder: Path, *, train: bool) -> Laws | None:

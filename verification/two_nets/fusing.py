@@ -19,7 +19,7 @@ from ...ir import Graph, ModelError, Operator, Parameter
 from .layers import Layer, Net
 
 _PARTS = (3, 2)
-"""How many layers are looked for as the parts of one."""
+"""Maximum number of layers tried as the parts of one."""
 _FURTHEST = 64
 """Operators after a layer among which its number of heads is looked for."""
 _Shape = tuple[int, ...]

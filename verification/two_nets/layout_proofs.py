@@ -22,7 +22,7 @@ from .nets import NetComparison
 _MOST_RUNS = 128
 """Combinations of layouts that are run; of more, those with the parts in the order of their calls."""
 _CLEAR = 30.0
-"""How many times further off every other layout must be where several are within tolerance."""
+"""Factor by which every other layout must be further off if several are within tolerance."""
 
 
 @dataclass(frozen=True, slots=True)

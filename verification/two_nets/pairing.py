@@ -159,7 +159,7 @@ def _paired(nets: Sequence[Net], mapping: PairMap, stated: Sequence[Stated], in_
 
 
 _ENDS = ("<", ">")
-"""What begins the name of an input or output of a net, where a path is expected; the root's path is empty."""
+"""Prefixes of inputs' and outputs' names where a path is expected; the root's path is empty."""
 
 
 class _Search:

@@ -14,7 +14,7 @@ from ....passes.places import Places
 from ..operators import DOMAIN
 
 _STEPS = 16
-"""How many operators lie at most between a mask and the softmax, and between a buffer and the mask."""
+"""Maximum number of operators between a mask and the softmax, and between a buffer and the mask."""
 
 _LARGEST = 1 << 22
 """Elements of a mask that is looked into."""

@@ -19,8 +19,8 @@ _STEP: list[tuple[str, str, dict[str, str], list[int]]] = [
     ("_rminus_scalar", "left", {"scalar": "1.0"}, [5]),
     ("elemwise_mul", "next", {}, [1, 6]),
 ]
-"""What one row does to those behind it, as (operator, name, attributes, inputs): where it is kept itself, it
-takes away what it hides. Variables are in the order in which the outputs need them, which is MXNet's own."""
+"""Effect of a row on the rows after it, as (operator, name, attributes, inputs): a kept row removes those
+that it hides. Variables are in the order in which the outputs need them, which is MXNet's own."""
 
 
 @TABLE.op("regraft.Suppressed")

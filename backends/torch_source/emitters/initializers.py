@@ -140,4 +140,4 @@ def build(view: View, name: str, held: dict[str, Parameter], settings: dict[str,
 
 
 DRAWN = "_init"
-"""What the argument for a parameter's distribution is called behind the parameter's name."""
+"""Suffix of the argument for a parameter's distribution, after the parameter's name."""

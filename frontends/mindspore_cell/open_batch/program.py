@@ -67,7 +67,7 @@ _SIZES = {"shape", "shape_", "Shape", "TensorShape", "size", "size_", "Size", "l
 """Names with which a construct asks for sizes."""
 
 _SLICE_INPUTS = 9
-"""Of StridedSlice: operand, begin, end, strides; masks of begin, end, ellipsis, new and shrunk axes."""
+"""Inputs of StridedSlice: operand, begin, end, strides; masks of begin, end, ellipsis, new, shrunk axes."""
 
 _MAKERS = {
     *("zeros", "ones", "full", "fill", "arange", "linspace", "eye", "zeros_like", "ones_like", "full_like"),

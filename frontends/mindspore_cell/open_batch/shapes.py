@@ -43,7 +43,7 @@ _SPREAD = {
 _REDUCED = {"SumExt", "MeanExt", "ReduceMean", "ReduceSum", "ReduceMax"}
 """Operators that take axes together: operand, axes, and whether they stay with size 1."""
 _SLICE_INPUTS = 9
-"""Of StridedSlice: operand, begin, end, strides; masks of begin, end, ellipsis, new and shrunk axes."""
+"""Inputs of StridedSlice: operand, begin, end, strides; masks of begin, end, ellipsis, new, shrunk axes."""
 
 
 def holds_size(value: Any) -> bool:

@@ -291,7 +291,7 @@ _MOST_FUNCTIONS = 1 << 8
 """Far more than nets have; how they call one another is found by looking at them in pairs."""
 
 _MOST_RUNS = 64
-"""How often each node may be read, on average: a function is read for each place that it is called from."""
+"""Limit of reads per node, on average: a function is read once for each place that calls it."""
 
 _BATCH = 2
 """Size of an open batch in drawn examples."""

@@ -23,7 +23,7 @@ table = Expansions()
 
 
 Argument = Tensor | Complex | complex
-"""What an operator on complex tensors is given."""
+"""An argument of an operator on complex tensors."""
 
 BY_PARTS = frozenset(
     (

@@ -124,7 +124,7 @@ for _name, _kind, _inverse in (
     )
 
 _NORMS = ("backward", "ortho", "forward")
-"""What torch's kernels multiply a forward transform by: 1, one over the root of the length, or over it."""
+"""Factors of a forward transform in torch's kernels: 1, one over the root of the length, or over it."""
 
 
 @table.op("aten._fft_r2c.default")

@@ -10,7 +10,7 @@ from typing import Any
 from ...inputs import parts_of
 
 _Context = tuple[list[str], dict[str, Any]]
-"""Of an object: the names of its parts, and its other attributes."""
+"""The names of an object's parts, and its other attributes."""
 
 
 def open_containers(value: object) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _REFUSALS = ("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")
-"""Where the errors are defined by which torch.export refuses a model."""
+"""Modules of the errors by which torch.export refuses a model."""
 
 
 def loop_error(place: str) -> ModelError:

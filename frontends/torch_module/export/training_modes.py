@@ -31,7 +31,7 @@ _SHAPE_KEPT = (
 _SHOWN = 4
 
 Tensors = Literal["meta", "fake", "real"]
-"""What a forward runs on."""
+"""The tensors of a forward."""
 
 Calls = dict[str, list[str]]
 """Path of a module -> what its own forward calls, in order."""

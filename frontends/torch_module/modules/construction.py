@@ -240,7 +240,7 @@ def _whole(tensor: Tensor) -> bool:
 
 
 _WITHOUT_MEMORY = (NotImplementedError, RuntimeError, ValueError)
-"""What torch raises where a sparse tensor, or a parameter of a lazy layer, is asked for its memory."""
+"""Errors of torch for the memory of a sparse tensor, or of a lazy layer's parameter."""
 
 
 # -- the laws of torch.nn.init -------------------------------------------------------------------------

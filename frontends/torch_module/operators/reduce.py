@@ -14,7 +14,7 @@ TABLE = LoweringTable[Call]("torch")
 
 
 _OF_NOTHING = {"ReduceSum": 0, "ReduceProd": 1}
-"""What a reduction of no elements gives; MindSpore's gives what the memory holds."""
+"""Result of a reduction of no elements; MindSpore's returns stale memory."""
 
 
 def _is_of_nothing(call: Call) -> bool:

@@ -158,7 +158,7 @@ _ORIGINS: dict[str, Callable[[np.ndarray, np.float32], np.ndarray]] = {
     "half_pixel": lambda at, scale: (at + np.float32(0.5)) / scale - np.float32(0.5),
     "asymmetric": lambda at, scale: at / scale,
 }
-"""Where a place of the result lies in the source, in float32 as the runtimes have it: places may tie."""
+"""Source position of a place in the result, in float32 as in the runtimes: places may tie."""
 
 _ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "floor": np.floor,
