@@ -12,6 +12,7 @@ from ..source.names import Names
 from .emitters import HELPERS, TABLE
 from .emitters.constants import constant, stored_constant
 from .emitters.initializers import DRAWN, REGISTER_BUFFER, law_of, own_parameter, torch_dtype
+from .emitters.run_time.operators import TABLE as RUN_TIME
 from .naming import reserved_attributes
 from .templates.build_function import build_function
 
@@ -20,7 +21,7 @@ _MODULES = frozenset({"torch", "nn", "F", "math"})
 NAMES = Names(
     reserved=reserved_attributes,
     top=_MODULES | HELPERS.keys() | {"Path", "json", "build", "load", "load_file", "load_model", "tuple"},
-    called=_MODULES | {"tuple", "int", "numbers", "print", "min", "max"},
+    called=_MODULES | {"tuple", "int", "float", "bool", "print", "min", "max"} | HELPERS.keys(),
 )
 
 
@@ -51,6 +52,7 @@ DIALECT = Dialect(
     parameter=own_parameter,
     build=build_function,
     method="forward",
+    computed=RUN_TIME,
     helpers=HELPERS,
     names=NAMES,
     distribution=law_of,

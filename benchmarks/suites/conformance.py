@@ -5,9 +5,9 @@
 
 Cases and expected outputs are those of the `onnx` package. A case is right when every output has the
 suite's shape, type and values, within the case's own tolerance. `onnx` writes what was read, `rewritten` what
-the default passes made of it, `mindspore` emits source and runs it. Operators of the domain `ai.onnx` are
-judged: in the first two modes what ONNX Runtime computes rightly from the original file, in the third those
-whose types MindSpore has and whose results are not drawn at random.
+the default passes made of it, `mindspore` and `torch` emit source and run it. Operators of the domain
+`ai.onnx` are judged: in the first two modes what ONNX Runtime computes rightly from the original file, in the
+others those whose types the framework has and whose results are not drawn at random.
 
 The suite gives axes, shapes and counts as inputs of the model, where models have constants. A case that is
 refused for them is tried again, as `fixed`: settings given as inputs are taken as constants. What is right
@@ -17,8 +17,10 @@ only so is counted apart.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
+import sys
 import tempfile
 import warnings
 from collections import Counter
@@ -29,9 +31,9 @@ from typing import Any
 
 import numpy as np
 from corpus_torch import run_emitted
-from verdicts import LEFT_OUT, answer, read_rows, wrong
+from verdicts import LEFT_OUT, answer, imported, read_rows, wrong
 
-MODES = ("onnx", "rewritten", "mindspore")
+MODES = ("onnx", "rewritten", "mindspore", "torch")
 FIXED = "fixed"
 """What becomes of a case that `mindspore` refuses, once settings given as inputs are constants."""
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted", "light")
@@ -171,6 +173,26 @@ def run_onnx(model: Any, inputs: list[Any]) -> list[Any]:
     return list(session.run(None, dict(zip(names, inputs, strict=False))))
 
 
+def run_emitted_torch(graph: Any, folder: Path) -> list[Any]:
+    """What the PyTorch source of a graph gives on the graph's own inputs."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    import regraft
+
+    regraft.save(graph, folder / "emitted", to="torch")
+    name = f"emitted_{os.getpid()}_{next(_numbers)}"
+    net = imported(name, folder / "emitted" / "model.py").build()
+    with torch.no_grad():
+        results = net(*[torch.from_numpy(np.array(a)) for a in graph.origin.inputs.values()])
+    sys.modules.pop(name, None)
+    return [t.numpy() for t in pytree.tree_leaves(results)]
+
+
+_numbers = itertools.count()
+"""Numbers of the modules that are imported of emitted files."""
+
+
 def judge(name: str, mode: str) -> list[str]:
     """What is wrong with a case in a mode; `original` is ONNX Runtime on the file as it is."""
     model, sets, tolerance = load_case(name)
@@ -191,6 +213,8 @@ def judge(name: str, mode: str) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             if mode in ("mindspore", FIXED):
                 got = run_emitted(graph, Path(folder))
+            elif mode == "torch":
+                got = run_emitted_torch(graph, Path(folder))
             else:
                 path = Path(folder) / "model.onnx"
                 regraft.save(graph, path)
@@ -252,7 +276,7 @@ def with_constants(model: Any, given: dict[str, Any]) -> Any:
 
 
 def has_types(name: str) -> bool:
-    """Whether MindSpore has the types of a case: numbers of 8 bits or more, and bools; and it draws none."""
+    """Whether a case is of numbers of 8 bits or more and bools, which both frameworks have; none is drawn."""
     _, sets, _ = load_case(name)
     arrays = [a for pair in sets for side in pair for a in side]
     if _OTHER.search(name) or _RANDOM.search(name):
@@ -271,7 +295,7 @@ def is_standard(name: str) -> bool:
 
 def cases() -> Iterator[dict[str, str]]:
     """The cases for a sweep, those of one mode after each other; `fixed` beside what it is another try of."""
-    for modes in (("onnx",), ("rewritten",), ("mindspore", FIXED)):
+    for modes in (("onnx",), ("rewritten",), ("mindspore", FIXED), ("torch",)):
         for name in suite():
             for mode in modes:
                 yield {"name": name, "step": mode, "group": name.split("/")[0]}
@@ -280,7 +304,7 @@ def cases() -> Iterator[dict[str, str]]:
 def judge_case(case: dict[str, str]) -> dict[str, Any]:
     """The verdict on a case for a sweep, where the case counts in its mode."""
     name, mode = case["name"], case["step"]
-    if mode in ("mindspore", FIXED):
+    if mode in ("mindspore", "torch", FIXED):
         counts = has_types(name) and (
             mode != FIXED or is_refused(verdict(name, "mindspore")["data"]["found"])
         )

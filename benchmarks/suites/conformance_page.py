@@ -29,8 +29,9 @@ HEADS = {
     "onnx": "read and written to ONNX",
     "rewritten": "rewritten by the default passes, then written",
     "mindspore": "emitted as MindSpore source and run",
+    "torch": "emitted as PyTorch source and run",
 }
-TARGETS = {"onnx": "ONNX", "rewritten": "ONNX, rewritten", "mindspore": "MindSpore"}
+TARGETS = {"onnx": "ONNX", "rewritten": "ONNX, rewritten", "mindspore": "MindSpore", "torch": "PyTorch"}
 Row = dict[str, Any]
 
 INTRODUCTION = """\

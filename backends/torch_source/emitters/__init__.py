@@ -18,6 +18,7 @@ from . import (
     loss,
     math,
     norm,
+    onnx_recurrent,
     pool,
     random,
     recurrent,
@@ -26,6 +27,9 @@ from . import (
     shape,
     stub,
 )
+from .run_time import functions
+from .run_time import recurrent as recurrent_functions
+from .run_time import resize as resize_functions
 
 TABLE = EmitterTable.merge(
     PYTHON,
@@ -38,6 +42,7 @@ TABLE = EmitterTable.merge(
     loss.TABLE,
     math.TABLE,
     norm.TABLE,
+    onnx_recurrent.TABLE,
     pool.TABLE,
     random.TABLE,
     recurrent.TABLE,
@@ -50,12 +55,9 @@ TABLE = EmitterTable.merge(
 
 HELPERS = {
     "Unsupported": HelperText(stub.STUB),
-    "numbers": HelperText(
-        '''def numbers(sizes):
-    """Return the elements of a tensor of integers as Python numbers."""
-    return tuple(sizes.tolist())
-'''
-    ),
+    **functions.FUNCTIONS,
+    **recurrent_functions.FUNCTIONS,
+    **resize_functions.FUNCTIONS,
 }
 """Functions and classes of an emitted file's own."""
 

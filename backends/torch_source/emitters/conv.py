@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...source.emitters.settings import count_of, numbers
 from ...source.emitting import (
     Call,
     EmitterTable,
@@ -15,7 +16,7 @@ from ...source.emitting import (
     View,
     same,
 )
-from ...source.expressions import call
+from ...source.expressions import Helper, call
 from .initializers import construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
@@ -137,22 +138,40 @@ def functional_conv(view: View) -> Expression:
 
 
 def _transposed(view: View, rank: int) -> tuple[list[int], list[int]]:
-    """Return padding and output_padding of a transposed convolution in torch's terms.
+    """Return padding of a transposed convolution in torch's terms, and how many elements its ends have more.
 
     Raises:
-        Refused: for ends that are cropped by more than the beginnings, and for sizes that are asked for.
+        Refused: where the ends have more than torch's output_padding says.
     """
     operator = view.operator
-    if operator.str("auto_pad") != "NOTSET" or operator.ints("output_shape"):
-        raise Refused
-    pads, more = operator.spatial("pads", rank), operator.spatial("output_padding", rank)
+    more = operator.spatial("output_padding", rank)
+    pads = _pads_of_transposed(view, rank, more)
     added = [o + b - e for o, b, e in zip(more, pads[:rank], pads[rank:], strict=True)]
-    if min(added) < 0:
-        raise Refused
     strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
     if any(a >= max(s, d) for a, s, d in zip(added, strides, dilations, strict=True)):
         raise Refused
     return pads[:rank], added
+
+
+def _pads_of_transposed(view: View, rank: int, more: list[int]) -> list[int]:
+    """Return ONNX's [begins…, ends…], also of a named mode, and for a size that is asked for."""
+    operator, mode, wanted = view.operator, view.operator.str("auto_pad"), view.operator.ints("output_shape")
+    if not wanted and mode in ("NOTSET", "VALID"):
+        return operator.spatial("pads", rank) if mode == "NOTSET" else [0] * 2 * rank
+    begins, ends = [], []
+    strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
+    kernel = operator.ints("kernel_shape") or list(view.static_shape(1)[2:])
+    sizes = view.shape()[2:]
+    for axis, size in enumerate(sizes):
+        total = more[axis] + dilations[axis] * (kernel[axis] - 1) + 1 - strides[axis]
+        if wanted and not isinstance(size, int):
+            raise Refused
+        if wanted and isinstance(size, int):
+            total += strides[axis] * size - wanted[axis - rank]
+        half, rest = (total // 2, total - total // 2) if total > 0 else (0, total)
+        begins.append(rest if total > 0 and mode != "SAME_UPPER" else half)
+        ends.append(half if total > 0 and mode != "SAME_UPPER" else rest)
+    return begins + ends
 
 
 @TABLE.layer("ConvTranspose")
@@ -160,6 +179,8 @@ def conv_transpose(view: View) -> NnLayer:
     """Emit nn.ConvTranspose1d, 2d, 3d; output_padding says what the ends are cropped less."""
     rank, weight, _, _, group = _sizes(view)
     padding, added = _transposed(view, rank)
+    if min(added) < 0:
+        raise Refused  # ends that are cropped by more than the beginnings
     channels, fan_in = (weight[0], weight[1] * group), (weight[1], math.prod(weight[2:]))
     settings = {"padding": same(padding), "output_padding": same(added)}
     constructor = _constructor(view, f"ConvTranspose{rank}d", channels, fan_in, **settings)
@@ -176,7 +197,9 @@ def functional_conv_transpose(view: View) -> Expression:
     operator = view.operator
     strides, dilations = operator.spatial("strides", rank), operator.spatial("dilations", rank)
     group = operator.int("group")
-    return call(
+    cropped = [n for end in reversed(added) for n in (0, min(end, 0))]
+    added = [max(n, 0) for n in added]
+    found = call(
         f"F.conv_transpose{rank}d",
         view.use(0),
         view.use(1),
@@ -187,14 +210,17 @@ def functional_conv_transpose(view: View) -> Expression:
         dilation=same(dilations) if set(dilations) != {1} else None,
         groups=group if group != 1 else None,
     )
+    return call("F.pad", found, tuple(cropped)) if any(cropped) else found
 
 
 @TABLE.call("Col2Im")
 def columns_to_image(view: View) -> Expression:
-    """Emit F.fold, for images of two dimensions."""
-    size, window = view.ints(1), view.ints(2)
-    pads = view.operator.spatial("pads", 2)
-    if len(size) != 2 or pads[:2] != pads[2:]:
+    """Emit F.fold, a function of the file's own for images of other than two dimensions."""
+    operator, rank = view.operator, count_of(view, 1)
+    if rank is None:
         raise Refused
-    named = {name: tuple(view.operator.spatial(f"{name}s", 2)) for name in ("dilation", "stride")}
-    return call("F.fold", view.use(0), tuple(size), tuple(window), padding=tuple(pads[:2]), **named)
+    size, window = numbers(view, 1, "size"), numbers(view, 2, "window")
+    pads, strides, dilations = (tuple(operator.spatial(n, rank)) for n in ("pads", "strides", "dilations"))
+    if rank == 2 and pads[:2] == pads[2:]:
+        return call("F.fold", view.use(0), size, window, dilation=dilations, padding=pads[:2], stride=strides)
+    return call(Helper("folded"), view.tensor(0), size, window, pads, strides, dilations)

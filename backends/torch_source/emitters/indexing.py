@@ -13,7 +13,18 @@ from ...source.emitting import (
     State,
     View,
 )
-from ...source.expressions import ATOM, Attribute, call, method
+from ...source.expressions import (
+    ATOM,
+    MULTIPLY,
+    Attribute,
+    Element,
+    Helper,
+    Part,
+    Quoted,
+    call,
+    infix,
+    method,
+)
 from .initializers import construct, dtype_argument, laws_of_layer
 
 TABLE = EmitterTable()
@@ -76,17 +87,24 @@ def gather(view: View) -> Expression:
 @TABLE.call("GatherElements")
 def gather_elements(view: View) -> Expression:
     """Emit ``x.gather(axis, indices)``, whose indices are counted from the front."""
+    axis = view.operator.int("axis")
+    return method(view.tensor(0, ATOM), "gather", axis, _from_front(view, axis))
+
+
+def _from_front(view: View, axis: int) -> Part:
+    """Return indices counted from the front: ``indices % x.shape[1]`` where some may be negative."""
     indices = view.constant(1)
-    if indices is not None and indices.size and indices.min() < 0:
-        raise Refused
-    return method(view.tensor(0, ATOM), "gather", view.operator.int("axis"), view.tensor(1))
+    is_known = not indices.size or indices.min() >= 0 if indices is not None else False
+    if is_known or (indices is None and view.graph.origin.framework == "torch"):
+        return view.tensor(1)
+    return infix(view.tensor(1, MULTIPLY), "%", Element(Attribute(view.atom(), "shape"), axis), MULTIPLY)
 
 
 @TABLE.call("GatherND")
 def gather_nd(view: View) -> Expression:
     """Emit ``x[tuple(indices.unbind(-1))]``."""
-    if view.operator.int("batch_dims"):
-        raise Refused
+    if count := view.operator.int("batch_dims"):
+        return call(Helper("gathered"), view.tensor(0), view.tensor(1), count)
     return Expression(
         (view.tensor(0, ATOM), "[", call("tuple", method(view.tensor(1, ATOM), "unbind", -1)), "]")
     )
@@ -98,10 +116,8 @@ _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 @TABLE.call("ScatterElements")
 def scatter_elements(view: View) -> Expression:
     """Emit ``x.scatter(axis, indices, values)`` and its kin, whose indices are counted from the front."""
-    indices, reduction = view.constant(1), view.operator.str("reduction")
-    if indices is not None and indices.size and indices.min() < 0:
-        raise Refused
-    axis, operands = view.operator.int("axis"), (view.tensor(1), view.tensor(2))
+    axis, reduction = view.operator.int("axis"), view.operator.str("reduction")
+    operands = (_from_front(view, axis), view.tensor(2))
     x = view.tensor(0, ATOM)
     if reduction == "none":
         return method(x, "scatter", axis, *operands)
@@ -115,7 +131,8 @@ def scatter_nd(view: View) -> Expression:
     """Emit ``x.index_put(indices, values)``, alone or adding."""
     reduction = view.operator.str("reduction")
     if reduction not in ("none", "add"):
-        raise Refused
+        name = Quoted(_REDUCTIONS[reduction])
+        return call(Helper("scattered"), *(view.tensor(slot) for slot in range(3)), name)
     places = call("tuple", method(view.tensor(1, ATOM), "unbind", -1))
     accumulate = True if reduction == "add" else None
     return method(view.tensor(0, ATOM), "index_put", places, view.tensor(2), accumulate=accumulate)
@@ -139,12 +156,31 @@ def compress(view: View) -> Expression:
 
 @TABLE.call("Unique")
 def unique(view: View) -> Expression:
-    """Emit torch.unique, sorted, the values alone."""
-    if view.used_outputs() > 1 or view.operator.attribute("axis") is not None:
+    """Emit torch.unique for sorted values alone, else a function of the file's own."""
+    if view.operator.attribute("axis") is not None:
         raise Refused
-    if not view.operator.int("sorted"):
-        raise Refused
-    return call("torch.unique", view.tensor(0))
+    is_sorted = bool(view.operator.int("sorted"))
+    if view.used_outputs() == 1 and is_sorted:
+        return call("torch.unique", view.tensor(0))
+    found = call(Helper("unique"), view.tensor(0), is_sorted)
+    return Expression(found.parts, outputs=4)
+
+
+@TABLE.call("RoiAlign")
+def roi_align(view: View) -> Expression:
+    """Emit a function of the file's own."""
+    operator = view.operator
+    size = (operator.int("output_height"), operator.int("output_width"))
+    is_half = operator.str("coordinate_transformation_mode") == "half_pixel"
+    return call(
+        Helper("roi_align"),
+        *(view.tensor(slot) for slot in range(3)),
+        size,
+        max(operator.int("sampling_ratio"), 0),
+        operator.float("spatial_scale"),
+        0.5 if is_half else 0.0,
+        is_largest=True if operator.str("mode") == "max" else None,
+    )
 
 
 @TABLE.call("Slice")
@@ -155,14 +191,19 @@ def slice_(view: View) -> Expression:
 
 @TABLE.call("TopK")
 def top_k(view: View) -> Expression:
-    """Emit ``x.topk(k)``: values and places."""
+    """Emit ``x.topk(k)``; where equal elements have an order, ``top_k(x, k)``, which keeps it."""
     axis = view.operator.int("axis")
+    largest = None if view.operator.int("largest") else False
+    if view.used_outputs() > 1 and view.graph.origin.framework != "torch":
+        dim = axis if axis != -1 else None
+        found = call(Helper("top_k"), view.tensor(0), number(view, 1, "k"), axis=dim, largest=largest)
+        return Expression(found.parts, outputs=2)
     found = method(
         view.tensor(0, ATOM),
         "topk",
         number(view, 1, "k"),
         dim=axis if axis != -1 else None,
-        largest=None if view.operator.int("largest") else False,
+        largest=largest,
         sorted=None if view.operator.int("sorted") else False,
     )
     return Expression(found.parts, outputs=2)

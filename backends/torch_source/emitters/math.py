@@ -224,10 +224,11 @@ def polygamma(view: View) -> Expression:
 
 @TABLE.call("LRN")
 def lrn(view: View) -> Expression:
-    """Emit F.local_response_norm, whose window reaches further back for even sizes, as ONNX's does not."""
+    """Emit F.local_response_norm; of even sizes its window reaches further back, and ONNX's further on."""
     operator = view.operator
     size = operator.int("size")
-    if size % 2 == 0:
-        raise Refused
     settings = {name: operator.float(name) for name in ("alpha", "beta")}
-    return call("F.local_response_norm", view.use(0), size, **settings, k=operator.float("bias"))
+    is_even = size % 2 == 0
+    x = method(view.atom(), "flip", 1) if is_even else view.use(0)
+    found = call("F.local_response_norm", x, size, **settings, k=operator.float("bias"))
+    return method(found, "flip", 1) if is_even else found

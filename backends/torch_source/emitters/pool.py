@@ -37,7 +37,25 @@ class _Window:
         self.pads = self._pads(view)
         self.begins, self.ends = self.pads[: self.rank], self.pads[self.rank :]
         if self.ceil and any(self.ends) and not self.is_even:
-            raise Refused  # windows that start in the padding
+            self.ends, self.ceil = self._needed_ends(view), False
+            self.pads = [*self.begins, *self.ends]
+
+    def _needed_ends(self, view: View) -> list[int]:
+        """Return padding with which the last windows end, so that none starts in the padding.
+
+        Raises:
+            Refused: where padding counts in an average, and where sizes are not known.
+        """
+        to, known = view.output_type(), view.type(0)
+        if view.operator.op_type != "MaxPool" or to is None or to.shape is None or known.shape is None:
+            raise Refused
+        found: list[int] = []
+        for axis, (size, out) in enumerate(zip(known.shape[2:], to.shape[2:], strict=True)):
+            if not isinstance(size, int) or not isinstance(out, int):
+                raise Refused
+            reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
+            found.append((out - 1) * self.strides[axis] + reach - size - self.begins[axis])
+        return found
 
     def _pads(self, view: View) -> list[int]:
         mode = view.operator.str("auto_pad")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...source.emitters.settings import count_of, number, numbers
 from ...source.emitting import EmitterTable, Expression, Refused, View
-from ...source.expressions import ATOM, Part, call, method
+from ...source.expressions import ATOM, Attribute, Helper, Part, call, method
 from .initializers import torch_dtype
 
 TABLE = EmitterTable()
@@ -72,7 +72,19 @@ def _function(op_type: str, function: str, of_truths: str) -> None:
     def emit(view: View) -> Expression:
         if view.type(0).dtype == "bool":
             return _reduced(view, view.atom(), of_truths)
-        return _reduced(view, view.atom(), function)
+        return _of_nothing(view) or _reduced(view, view.atom(), function)
+
+
+def _of_nothing(view: View) -> Expression | None:
+    """Return what extremes of no elements are in ONNX, where torch has none; None where there are some."""
+    to = view.output_type()
+    if 0 not in (view.type(0).shape or ()) or to is None or not to.is_static or 0 in to.static_shape():
+        return None
+    dtype, is_max = view.type(0).dtype, view.operator.op_type == "ReduceMax"
+    end: object = float("-inf" if is_max else "inf")
+    if not dtype.startswith(("float", "bfloat")):
+        end = Attribute(call("torch.iinfo", torch_dtype(dtype)), "min" if is_max else "max")
+    return method(view.atom(), "new_full", to.static_shape(), end)
 
 
 _function("ReduceMax", "amax", "any")
@@ -91,9 +103,11 @@ def log_sum_exp(view: View) -> Expression:
 def product(view: View) -> Expression:
     """Emit ``x.prod(axis)``, of one axis, or of all."""
     axes = _axes(view)
-    if isinstance(axes, int) or (axes is None and not view.operator.int("keepdims")):
+    if isinstance(axes, int) or (axes is None and (_is_empty(view) or not view.operator.int("keepdims"))):
         return _reduced(view, view.atom(), "prod", dtype=_accumulator(view))
-    raise Refused
+    axes = tuple(range(view.rank())) if axes is None else axes
+    keep = True if view.operator.int("keepdims") else None
+    return call(Helper("product"), view.tensor(0), axes, keepdim=keep)
 
 
 @TABLE.call("ReduceSumSquare")
@@ -131,16 +145,22 @@ def argmax(view: View) -> Expression:
     return method(view.tensor(0, ATOM), view.operator.op_type.lower(), axis, keepdim=keep)
 
 
+def running_sum(view: View) -> Expression:
+    """Return ``running_sum(x, axis, exclusive=True)``, a function of the file's own."""
+    flags = {name: True for name in ("exclusive", "reverse") if view.operator.int(name)}
+    return call(Helper("running_sum"), view.tensor(0), number(view, 1), **flags)
+
+
 @TABLE.call("CumSum")
 def cumulative_sum(view: View) -> Expression:
     """Emit ``x.cumsum(axis)``; of reversed axes for a sum from the end."""
     if view.operator.int("exclusive"):
-        raise Refused
+        return running_sum(view)
     axis = number(view, 1)
     dtype = _accumulator(view)
     if not view.operator.int("reverse"):
         return method(view.atom(), "cumsum", axis, dtype=dtype)
     if view.constant(1) is None:
-        raise Refused
+        return running_sum(view)
     axes = (int(view.scalar(1)),)
     return method(method(method(view.atom(), "flip", axes), "cumsum", axis, dtype=dtype), "flip", axes)

@@ -15,7 +15,7 @@ from ...source.emitting import (
     Refused,
     View,
 )
-from ...source.expressions import call
+from ...source.expressions import Helper, Quoted, call
 
 TABLE = EmitterTable()
 
@@ -115,8 +115,83 @@ def _interpolation(view: View) -> dict[str, object]:
 
 @TABLE.call("Resize")
 def resize(view: View) -> Expression:
-    """Emit F.interpolate."""
-    return call("F.interpolate", view.use(0), **_interpolation(view))
+    """Emit F.interpolate, for other modes ``resized(x, sizes=(4, 6), axes=(2, 3), mode="cubic")``."""
+    try:
+        return call("F.interpolate", view.use(0), **_interpolation(view))
+    except Refused:
+        if any(view.has(slot) and view.constant(slot) is None for slot in (1, 2, 3)):
+            raise
+    return resized(view)
+
+
+_OPTIONS = {
+    "coordinate_transformation_mode": "where",
+    "nearest_mode": "rounding",
+    "keep_aspect_ratio_policy": "policy",
+    "cubic_coeff_a": "cubic",
+    "antialias": "is_antialias",
+    "exclude_outside": "is_within",
+    "extrapolation_value": "outside",
+}
+"""Attribute -> argument of the file's own function, which has the same defaults."""
+
+
+def resized(view: View) -> Expression:
+    """Return a call of the file's own function, which has every mode."""
+    operator, rank = view.operator, view.rank()
+    mode = operator.str("mode")
+    if mode != "nearest" and not view.type(0).dtype.startswith("float"):
+        raise Refused
+    given: dict[str, object] = {}
+    for name, argument in _OPTIONS.items():
+        value = operator.attribute(name)
+        if value is not None and value != operator.signature.attributes[name].default:
+            kind = operator.signature.attributes[name].kind
+            given[argument] = Quoted(operator.str(name)) if kind == "string" else value
+    given |= {name: True for name in ("is_antialias", "is_within") if name in given}
+    axes = [a % rank for a in operator.ints("axes") or range(rank)]
+    is_cropped = operator.str("coordinate_transformation_mode") == "tf_crop_and_resize"
+    known = {name: view.constant(slot) if view.has(slot) else None for name, slot in _SETTINGS.items()}
+    kept = [k for k, axis in enumerate(axes) if is_cropped or not _stays(view, known, k, axis)]
+    settings: dict[str, object] = {}
+    for name, slot in _SETTINGS.items():
+        if not view.has(slot) or (name == "roi" and not is_cropped):
+            continue
+        values = known[name]
+        if values is not None and not values.size:
+            continue
+        if values is None:
+            if view.type(slot).rank != 1:
+                raise Refused
+            settings[name] = call(Helper("numbers"), view.tensor(slot))
+            kept = list(range(len(axes)))
+        else:
+            settings[name] = [v.item() for v in values.reshape(-1)]
+    for name, value in settings.items():
+        if isinstance(value, list):
+            picks = [*kept, *(len(axes) + k for k in kept)] if name == "roi" else kept
+            settings[name] = tuple(value[k] for k in picks)
+    to = view.output_type()
+    axes = [axes[k] for k in kept]
+    if known["scales"] is not None and known["scales"].size and to is not None and to.shape is not None:
+        sizes = [to.shape[axis] for axis in axes]
+        settings |= {"sizes": tuple(sizes)} if all(isinstance(n, int) for n in sizes) else {}
+    if not axes:
+        return Expression((view.use(0),))
+    return call(Helper("resized"), view.tensor(0), **settings, axes=tuple(axes), mode=Quoted(mode), **given)
+
+
+_SETTINGS = {"sizes": 3, "scales": 2, "roi": 1}
+"""Argument of the file's own function -> operand."""
+
+
+def _stays(view: View, known: dict[str, np.ndarray | None], k: int, axis: int) -> bool:
+    """Whether an axis keeps its size, by a factor of 1 or a size that is its own."""
+    if (scales := known["scales"]) is not None and scales.size:
+        return float(scales[k]) == 1.0
+    sizes = known["sizes"]
+    is_stretched = view.operator.str("keep_aspect_ratio_policy") == "stretch"
+    return sizes is not None and is_stretched and bool(view.shape()[axis] == int(sizes[k]))
 
 
 @TABLE.layer("Resize")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....ir import Input
+from ....ir import Input, Operator
 from ....ir.dims import is_computed
 from ...source.emitters.settings import numbers
 from ...source.emitters.shapes import join_sizes
@@ -17,7 +17,7 @@ from ...source.emitting import (
     View,
     first_element,
 )
-from ...source.expressions import ATOM, Attribute, Element, Part, Tuple, call, method
+from ...source.expressions import ATOM, Attribute, Element, Helper, Part, Quoted, Tuple, call, method
 from .initializers import torch_dtype
 
 TABLE = EmitterTable()
@@ -36,10 +36,10 @@ def _device(view: View, slot: int = 0) -> Part:
 @TABLE.call("Reshape")
 def reshape(view: View) -> Expression:
     """Emit ``x.reshape(-1, 8)``; ONNX's 0 becomes -1, or ``x.shape[i]`` where -1 is taken."""
-    if isinstance(view.graph.producer(view.value(1)), Input):
-        return method(view.atom(), "reshape", numbers(view, 1))
     target = view.constant(1)
-    if target is None:
+    if target is None or isinstance(view.graph.producer(view.value(1)), Input):
+        if _may_keep(view):
+            return call(Helper("reshaped"), view.tensor(0), numbers(view, 1))
         return method(view.atom(), "reshape", numbers(view, 1))
     sizes = [int(d) for d in target.reshape(-1)]
     zeros = [] if view.operator.int("allowzero") else [i for i, d in enumerate(sizes) if d == 0]
@@ -51,6 +51,17 @@ def reshape(view: View) -> Expression:
         for i, d in enumerate(sizes)
     ]
     return method(view.atom(), "reshape", *dims) if dims else method(view.atom(), "reshape", ())
+
+
+def _may_keep(view: View) -> bool:
+    """Whether some size that only a run gives may be the 0 that keeps one of the operand."""
+    if view.operator.int("allowzero"):
+        return False
+    made = view.graph.producer(view.value(1))
+    if not view.host(1):
+        return True
+    parts = view.graph.operands(made.key) if isinstance(made, Operator) else []
+    return any((c := view.graph.constant_value(part)) is not None and 0 in c for part in parts)
 
 
 @TABLE.layer("Flatten")
@@ -65,21 +76,21 @@ def flatten_layer(view: View) -> NnLayer:
 def flatten(view: View) -> Expression:
     """Emit ``x.flatten(1)``; a reshape for axes other than 1."""
     axis, rank = view.operator.int("axis"), view.rank()
-    if axis in (1, 1 - rank) and rank > 1:
+    axis += rank if axis < 0 else 0
+    if axis == 1 and rank > 1:
         return method(view.atom(), "flatten", 1)
     if axis == 0:
         return method(view.atom(), "reshape", 1, -1)
-    if rank == axis or (rank == 1 and axis == 1):
+    if axis == rank:
         return method(view.atom(), "reshape", -1, 1)
-    axis %= rank
     return method(method(view.atom(), "flatten", axis), "flatten", 0, axis - 1)
 
 
 @TABLE.call("Transpose")
 def transpose(view: View) -> Expression:
     """Emit ``x.transpose(a, b)`` where two axes change places, ``x.permute(…)`` for more."""
-    rank = view.rank()
-    order = view.operator.ints("perm") or list(range(rank - 1, -1, -1))
+    order = view.operator.ints("perm") or list(range(view.rank() - 1, -1, -1))
+    rank = len(order)
     moved = [at for at, axis in enumerate(order) if at != axis]
     if not moved:
         return Expression((view.use(0),))
@@ -114,7 +125,8 @@ def split(view: View) -> Expression:
         if len(set(sizes)) > 1 or len(sizes) != count:
             return Expression(method(view.atom(), "split", tuple(sizes), dim=axis).parts, outputs=count)
         return Expression(method(view.atom(), "split", sizes[0], dim=axis).parts, outputs=count)
-    length = view.shape()[axis]
+    shape = view.type(0).shape
+    length = None if shape is None else shape[axis]
     if not isinstance(length, int):
         return Expression(method(view.atom(), "chunk", count, dim=axis).parts, outputs=count)
     part = -(-length // count)
@@ -143,6 +155,8 @@ def unsqueeze(view: View) -> Expression:
         return Expression((Tuple((view.use(0),)),), host="tuple")
     if view.host(0):  # a tuple has one dimension
         raise Refused
+    if view.type(0).rank is None:
+        return call(Helper("unsqueezed"), view.tensor(0), tuple(axes))
     rank = view.rank() + len(axes)
     found: Part = view.atom()
     for axis in sorted(a % rank for a in axes):
@@ -216,20 +230,40 @@ def pad(view: View) -> Expression:
     if not any(flat):
         return Expression((view.use(0),))
     if mode is not None:
-        if min(flat) < 0 or rank < 2 or len(flat) // 2 > 3:
-            raise Refused
         spatial = len(flat) // 2
         if rank not in (spatial + 1, spatial + 2):  # these modes pad all axes behind the first one or two
             flat += [0, 0] * (rank - 2 - spatial)
-        if len(flat) // 2 > 3 or len(flat) // 2 < 1:
-            raise Refused
+        if not 1 <= len(flat) // 2 <= 3 or min(flat) < 0 or not _reaches(view, mode, flat):
+            return padded(view)
         return call("F.pad", view.use(0), tuple(flat), mode=mode)
-    if view.has(2) and view.constant(2) is None:
-        raise Refused
+    if (view.has(2) and view.constant(2) is None) or view.type(0).dtype == "bool":
+        return padded(view)
     value = view.scalar(2, 0.0) if view.has(2) else 0.0
-    if view.type(0).dtype == "bool":
-        raise Refused
     return call("F.pad", view.use(0), tuple(flat), value=value if value else None)
+
+
+def _reaches(view: View, mode: str, flat: list[int]) -> bool:
+    """Whether torch has the mode for these pads and this element type: it reads an axis once at most."""
+    if not view.type(0).dtype.startswith("float"):
+        return False
+    sizes = view.shape()[::-1]
+    return mode == "replicate" or all(
+        pad == 0 or (isinstance(size := sizes[at // 2], int) and pad <= size - (mode == "reflect"))
+        for at, pad in enumerate(flat)
+    )
+
+
+def padded(view: View) -> Expression:
+    """Return a call of the file's own function, for pads that a run gives and those that F.pad lacks."""
+    mode = view.operator.str("mode")
+    value: object = False if view.type(0).dtype == "bool" else 0
+    if mode == "constant" and view.has(2):
+        known = view.constant(2)
+        value = view.tensor(2) if known is None else first_element(known)
+    axes = numbers(view, 3) if view.has(3) else None
+    is_default = mode != "constant" or (not isinstance(value, (bool, Expression)) and value == 0)
+    more = {} if is_default else {"value": value}
+    return call(Helper("padded"), view.tensor(0), numbers(view, 1), Quoted(mode), **more, axes=axes)
 
 
 @TABLE.call("ConstantOfShape")
@@ -254,11 +288,27 @@ def arange(view: View) -> Expression:
 
 @TABLE.call("DepthToSpace")
 def depth_to_space(view: View) -> Expression:
-    """Emit F.pixel_shuffle, for channels in torch's order."""
+    """Emit F.pixel_shuffle; channels of another order change places before."""
     size = view.operator.int("blocksize")
-    if view.operator.str("mode") != "CRD" or view.rank() != 4:
+    if view.rank() != 4:
         raise Refused
-    return call("F.pixel_shuffle", view.use(0), size)
+    if view.operator.str("mode") == "CRD":
+        return call("F.pixel_shuffle", view.use(0), size)
+    return call("F.pixel_shuffle", _turned_channels(view.atom(), (size * size, -1)), size)
+
+
+@TABLE.call("SpaceToDepth")
+def space_to_depth(view: View) -> Expression:
+    """Emit F.pixel_unshuffle, whose channels change places."""
+    size = view.operator.int("blocksize")
+    if view.rank() != 4:
+        raise Refused
+    return _turned_channels(call("F.pixel_unshuffle", view.use(0), size), (-1, size * size))
+
+
+def _turned_channels(owner: Part, parts: tuple[int, int]) -> Expression:
+    """Return channels whose two parts change places."""
+    return method(method(method(owner, "unflatten", 1, parts), "transpose", 1, 2), "flatten", 1, 2)
 
 
 @TABLE.call("Trilu")

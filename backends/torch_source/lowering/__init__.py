@@ -9,11 +9,13 @@ from ...source.lowering.join_dense import JoinDense
 from ...source.lowering.unstack_slices import UnstackSlices
 from ...source.lowering.write_out_operators import WriteOutOperators
 from ..dialect import DIALECT, can_emit
+from .widen_unsigned import WidenUnsigned
 
 LOWERING = passes_for(
     DIALECT,
     own=(
         WriteOutOperators(can_emit),  # whose expansions are met like all others
+        WidenUnsigned(),
         IndexUnitSlices(),
         UnstackSlices(),
         JoinDense(),
