@@ -67,151 +67,361 @@ BOXES = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3], [1, 1.02, 0, 0]
 REGIONS = np.array([[0, 0, 6, 6], [1, 2, 9.5, 5.5], [-2, -1, 3, 12]], np.float32)
 LSTM = (floats(5, 2, 3), floats(2, 16, 3), floats(2, 16, 4), floats(2, 32))
 
+UNSIGNED = [
+    (name, np.array([0, 1, top, top // 2 + 1], np.uint64), np.array([3, top, 2, top // 2 + 3], np.uint64))
+    for name, top in (("uint16", 2**16 - 1), ("uint32", 2**32 - 1), ("uint64", 2**64 - 1))
+]
+
 ROWS = {  # kind: [(head, nodes, arrays)]
     "bounds that a run gives": [
-        ("(float[3,4] x, int64[2] s, int64[2] e) => (float[A,B] y)", ["y = Slice(x, s, e)"],
-         (X34, wholes(0, 1), wholes(2, -1))),
-        ("(float[3,4] x, int64[1] s, int64[1] e, int64[1] a, int64[1] t) => (float[A,B] y)",
-         ["y = Slice(x, s, e, a, t)"], (X34, wholes(-1), wholes(-100), wholes(-1), wholes(-2))),
-        ("(float[3,4] x, int64[1] s, int64[1] e) => (float[A,B] y)", ["y = Slice(x, s, e)"],
-         (X34, wholes(2), wholes(2**40))),
-        ("(float[3,4] x, int64[1] s, int64[1] e) => (float[A,B] y)", ["y = Slice(x, s, e)"],
-         (X34, wholes(2), wholes(1))),
+        (
+            "(float[3,4] x, int64[2] s, int64[2] e) => (float[A,B] y)",
+            ["y = Slice(x, s, e)"],
+            (X34, wholes(0, 1), wholes(2, -1)),
+        ),
+        (
+            "(float[3,4] x, int64[1] s, int64[1] e, int64[1] a, int64[1] t) => (float[A,B] y)",
+            ["y = Slice(x, s, e, a, t)"],
+            (X34, wholes(-1), wholes(-100), wholes(-1), wholes(-2)),
+        ),
+        (
+            "(float[3,4] x, int64[1] s, int64[1] e) => (float[A,B] y)",
+            ["y = Slice(x, s, e)"],
+            (X34, wholes(2), wholes(2**40)),
+        ),
+        (
+            "(float[3,4] x, int64[1] s, int64[1] e) => (float[A,B] y)",
+            ["y = Slice(x, s, e)"],
+            (X34, wholes(2), wholes(1)),
+        ),
     ],
     "axes that a run gives": [
         ("(float[3,4] x, int64[2] a) => (float[A,B,C,D] y)", ["y = Unsqueeze(x, a)"], (X34, wholes(-1, 0))),
-        ("(float[3,1,4] x, int64[1] a) => (float[A,B] y)", ["y = Squeeze(x, a)"], (floats(3, 1, 4), wholes(-2))),
-        ("(float[3,4] x, int64[2] n) => (float[A,B] y, float[C,D] z)", ["y, z = Split<axis=1>(x, n)"],
-         (X34, wholes(3, 1))),
-        ("(float[2,3,4] x, int64[2] a) => (float[A,B,C] y)", ["y = ReduceProd(x, a)"],
-         (floats(2, 3, 4), wholes(-1, 0))),
+        (
+            "(float[3,1,4] x, int64[1] a) => (float[A,B] y)",
+            ["y = Squeeze(x, a)"],
+            (floats(3, 1, 4), wholes(-2)),
+        ),
+        (
+            "(float[3,4] x, int64[2] n) => (float[A,B] y, float[C,D] z)",
+            ["y, z = Split<axis=1>(x, n)"],
+            (X34, wholes(3, 1)),
+        ),
+        (
+            "(float[2,3,4] x, int64[2] a) => (float[A,B,C] y)",
+            ["y = ReduceProd(x, a)"],
+            (floats(2, 3, 4), wholes(-1, 0)),
+        ),
         ("(float[2,3,4] x) => (float[1,1,1] y)", ["y = ReduceProd(x)"], (floats(2, 3, 4),)),
-        ("(float[3,4] x, int64 a) => (float[3,4] y)", ["y = CumSum<exclusive=1, reverse=1>(x, a)"],
-         (X34, np.array(-1))),
+        (
+            "(float[3,4] x, int64 a) => (float[3,4] y)",
+            ["y = CumSum<exclusive=1, reverse=1>(x, a)"],
+            (X34, np.array(-1)),
+        ),
         ("(float[3,4] x, int64 a) => (float[3,4] y)", ["y = CumSum<reverse=1>(x, a)"], (X34, np.array(0))),
-        ("(float[2,8,1] x, int64 n, int64 a) => (float[A,B,C] y)", ["y = DFT<onesided=1>(x, n, a)"],
-         (floats(2, 8, 1), np.array(6), np.array(1))),
-        ("(float[1,16,1] x, int64 h, float[8] w) => (float[A,B,C,D] y)", ["y = STFT(x, h, w)"],
-         (floats(1, 16, 1), np.array(4), floats(8))),
+        (
+            "(float[2,8,1] x, int64 n, int64 a) => (float[A,B,C] y)",
+            ["y = DFT<onesided=1>(x, n, a)"],
+            (floats(2, 8, 1), np.array(6), np.array(1)),
+        ),
+        (
+            "(float[1,16,1] x, int64 h, float[8] w) => (float[A,B,C,D] y)",
+            ["y = STFT(x, h, w)"],
+            (floats(1, 16, 1), np.array(4), floats(8)),
+        ),
     ],
     "shapes that a run gives": [
-        ("(float[2,3,4] x, int64[3] s) => (float[A,B,C] y)", ["y = Reshape(x, s)"],
-         (floats(2, 3, 4), wholes(0, -1, 2))),
-        ("(float[2,3,4] x) => (float[A,B,C] y)",
-         ["s = Shape<start=0, end=1>(x) r = Constant<value_ints=[0, -1]>() t = Concat<axis=0>(s, r)",
-          "y = Reshape(x, t)"], (floats(2, 3, 4),)),
-        ("(float[1,5,5] x, int64[2] s, int64[2] k) => (float[A,B,C,D] y)", ["y = Col2Im(x, s, k)"],
-         (floats(1, 5, 5), wholes(5, 5), wholes(1, 5))),
-        ("(float[1,12,6] x, int64[3] s, int64[3] k) => (float[A,B,C,D,E] y)",
-         ["y = Col2Im<strides=[1,2,1], pads=[0,0,1,0,1,0]>(x, s, k)"],
-         (floats(1, 12, 6), wholes(2, 4, 2), wholes(2, 3, 1))),
+        (
+            "(float[2,3,4] x, int64[3] s) => (float[A,B,C] y)",
+            ["y = Reshape(x, s)"],
+            (floats(2, 3, 4), wholes(0, -1, 2)),
+        ),
+        (
+            "(float[2,3,4] x) => (float[A,B,C] y)",
+            [
+                "s = Shape<start=0, end=1>(x) r = Constant<value_ints=[0, -1]>() t = Concat<axis=0>(s, r)",
+                "y = Reshape(x, t)",
+            ],
+            (floats(2, 3, 4),),
+        ),
+        (
+            "(float[1,5,5] x, int64[2] s, int64[2] k) => (float[A,B,C,D] y)",
+            ["y = Col2Im(x, s, k)"],
+            (floats(1, 5, 5), wholes(5, 5), wholes(1, 5)),
+        ),
+        (
+            "(float[1,12,6] x, int64[3] s, int64[3] k) => (float[A,B,C,D,E] y)",
+            ["y = Col2Im<strides=[1,2,1], pads=[0,0,1,0,1,0]>(x, s, k)"],
+            (floats(1, 12, 6), wholes(2, 4, 2), wholes(2, 3, 1)),
+        ),
     ],
     "paddings": [
-        *[("(float[3,4] x, int64[4] p) => (float[A,B] y)", [f'y = Pad<mode="{mode}">(x, p)'],
-           (X34, wholes(1, 2, 0, 3))) for mode in ("constant", "reflect", "edge", "wrap")],
-        ("(float[3,4] x, int64[2] p, float v, int64[1] a) => (float[A,B] y)", ["y = Pad(x, p, v, a)"],
-         (X34, wholes(2, -1), np.array(7, np.float32), wholes(-1))),
-        ("(bool[3] x) => (bool[A] y)", ["p = Constant<value_ints=[1, 2]>() y = Pad(x, p)"],
-         (np.array([True, False, True]),)),
-        ("(int32[3] x) => (int32[A] y)", ['p = Constant<value_ints=[1, 2]>() y = Pad<mode="edge">(x, p)'],
-         (wholes(4, 5, 6, dtype=np.int32),)),
-        ("(float[2,3,2,2,2] x) => (float[A,B,C,D,E] y)",
-         ['p = Constant<value_ints=[1,0,0,1,1,0,0,1,0,0]>() y = Pad<mode="reflect">(x, p)'],
-         (floats(2, 3, 2, 2, 2),)),
+        *[
+            (
+                "(float[3,4] x, int64[4] p) => (float[A,B] y)",
+                [f'y = Pad<mode="{mode}">(x, p)'],
+                (X34, wholes(1, 2, 0, 3)),
+            )
+            for mode in ("constant", "reflect", "edge", "wrap")
+        ],
+        (
+            "(float[3,4] x, int64[2] p, float v, int64[1] a) => (float[A,B] y)",
+            ["y = Pad(x, p, v, a)"],
+            (X34, wholes(2, -1), np.array(7, np.float32), wholes(-1)),
+        ),
+        (
+            "(bool[3] x) => (bool[A] y)",
+            ["p = Constant<value_ints=[1, 2]>() y = Pad(x, p)"],
+            (np.array([True, False, True]),),
+        ),
+        (
+            "(int32[3] x) => (int32[A] y)",
+            ['p = Constant<value_ints=[1, 2]>() y = Pad<mode="edge">(x, p)'],
+            (wholes(4, 5, 6, dtype=np.int32),),
+        ),
+        (
+            "(float[2,3,2,2,2] x) => (float[A,B,C,D,E] y)",
+            ['p = Constant<value_ints=[1,0,0,1,1,0,0,1,0,0]>() y = Pad<mode="reflect">(x, p)'],
+            (floats(2, 3, 2, 2, 2),),
+        ),
     ],
     "sizes that a run resizes to": [
-        *[("(float[1,2,4,6] x, float[4] s) => (float[A,B,C,D] y)",
-           [f'y = Resize<mode="{mode}", coordinate_transformation_mode="{where}">(x, , s)'],
-           (floats(1, 2, 4, 6), np.array([1, 1, 0.6, 1.7], np.float32)))
-          for mode in ("nearest", "linear", "cubic")
-          for where in ("half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric")],
-        ("(float[1,2,4,6] x, int64[2] s) => (float[A,B,C,D] y)",
-         ['y = Resize<mode="linear", axes=[3,2], keep_aspect_ratio_policy="not_larger">(x, , , s)'],
-         (floats(1, 2, 4, 6), wholes(7, 3))),
+        *[
+            (
+                "(float[1,2,4,6] x, float[4] s) => (float[A,B,C,D] y)",
+                [f'y = Resize<mode="{mode}", coordinate_transformation_mode="{where}">(x, , s)'],
+                (floats(1, 2, 4, 6), np.array([1, 1, 0.6, 1.7], np.float32)),
+            )
+            for mode in ("nearest", "linear", "cubic")
+            for where in ("half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric")
+        ],
+        (
+            "(float[1,2,4,6] x, int64[2] s) => (float[A,B,C,D] y)",
+            ['y = Resize<mode="linear", axes=[3,2], keep_aspect_ratio_policy="not_larger">(x, , , s)'],
+            (floats(1, 2, 4, 6), wholes(7, 3)),
+        ),
     ],
     "modes of Resize that torch lacks": [
-        *[("(float[N,2,4,6] x) => (float[N,2,C,D] y)",
-           ["s = Constant<value_floats=[1.0, 1.0, 0.6, 1.7]>()", f'y = Resize<mode="{mode}", {more}>(x, , s)'],
-           (floats(2, 2, 4, 6),))
-          for mode, more in (
-              ("linear", 'coordinate_transformation_mode="half_pixel_symmetric"'),
-              ("cubic", "cubic_coeff_a=-0.5, exclude_outside=1"),
-              ("cubic", "antialias=1, cubic_coeff_a=-0.75"),
-              ("nearest", 'nearest_mode="ceil", coordinate_transformation_mode="align_corners"'),
-          )],
-        ("(float[1,1,4,6] x) => (float[A,B,C,D] y)",
-         ["r = Constant<value_floats=[0.4, -0.2, 0.6, 1.2]>() s = Constant<value_ints=[3, 5]>()",
-          'y = Resize<mode="linear", axes=[2,3], coordinate_transformation_mode="tf_crop_and_resize",'
-          " extrapolation_value=9.0>(x, r, , s)"], (floats(1, 1, 4, 6),)),
+        *[
+            (
+                "(float[N,2,4,6] x) => (float[N,2,C,D] y)",
+                [
+                    "s = Constant<value_floats=[1.0, 1.0, 0.6, 1.7]>()",
+                    f'y = Resize<mode="{mode}", {more}>(x, , s)',
+                ],
+                (floats(2, 2, 4, 6),),
+            )
+            for mode, more in (
+                ("linear", 'coordinate_transformation_mode="half_pixel_symmetric"'),
+                ("cubic", "cubic_coeff_a=-0.5, exclude_outside=1"),
+                ("cubic", "antialias=1, cubic_coeff_a=-0.75"),
+                ("nearest", 'nearest_mode="ceil", coordinate_transformation_mode="align_corners"'),
+            )
+        ],
+        (
+            "(float[1,1,4,6] x) => (float[A,B,C,D] y)",
+            [
+                "r = Constant<value_floats=[0.4, -0.2, 0.6, 1.2]>() s = Constant<value_ints=[3, 5]>()",
+                'y = Resize<mode="linear", axes=[2,3], coordinate_transformation_mode="tf_crop_and_resize",'
+                " extrapolation_value=9.0>(x, r, , s)",
+            ],
+            (floats(1, 1, 4, 6),),
+        ),
     ],
     "recurrent operators on operands": [
-        ('(float[5,2,3] x, float[2,16,3] w, float[2,16,4] r, float[2,32] b) => (float[A,B,C,D] y, float[E,F,G] h)',
-         ['y, h = LSTM<hidden_size=4, direction="bidirectional">(x, w, r, b)'], LSTM),
-        ("(float[5,2,3] x, float[1,16,3] w, float[1,16,4] r, float[1,32] b, int32[2] n, float[1,2,4] h,"
-         " float[1,2,4] c, float[1,12] p) => (float[A,B,C,D] y, float[E,F,G] z, float[H,I,J] s)",
-         ["y, z, s = LSTM<hidden_size=4>(x, w, r, b, n, h, c, p)"],
-         (*(a[:1] if a.shape[0] == 2 else a for a in LSTM), wholes(5, 5, dtype=np.int32), floats(1, 2, 4),
-          floats(1, 2, 4), floats(1, 12))),
-        *[("(float[5,2,3] x, float[1,12,3] w, float[1,12,4] r, float[1,24] b) => (float[A,B,C,D] y)",
-           [f'y = GRU<hidden_size=4, direction="reverse", linear_before_reset={last}>(x, w, r, b)'],
-           (LSTM[0], floats(1, 12, 3), floats(1, 12, 4), floats(1, 24))) for last in (0, 1)],
-        ("(float[5,2,3] x, float[1,4,3] w, float[1,4,4] r) => (float[A,B,C,D] y, float[E,F,G] h)",
-         ['y, h = RNN<hidden_size=4, activations=["Relu"]>(x, w, r)'],
-         (floats(5, 2, 3), floats(1, 4, 3), floats(1, 4, 4))),
+        (
+            "(float[5,2,3] x, float[2,16,3] w, float[2,16,4] r, float[2,32] b)"
+            " => (float[A,B,C,D] y, float[E,F,G] h)",
+            ['y, h = LSTM<hidden_size=4, direction="bidirectional">(x, w, r, b)'],
+            LSTM,
+        ),
+        (
+            "(float[5,2,3] x, float[1,16,3] w, float[1,16,4] r, float[1,32] b, int32[2] n, float[1,2,4] h,"
+            " float[1,2,4] c, float[1,12] p) => (float[A,B,C,D] y, float[E,F,G] z, float[H,I,J] s)",
+            ["y, z, s = LSTM<hidden_size=4>(x, w, r, b, n, h, c, p)"],
+            (
+                *(a[:1] if a.shape[0] == 2 else a for a in LSTM),
+                wholes(5, 5, dtype=np.int32),
+                floats(1, 2, 4),
+                floats(1, 2, 4),
+                floats(1, 12),
+            ),
+        ),
+        *[
+            (
+                "(float[5,2,3] x, float[1,12,3] w, float[1,12,4] r, float[1,24] b) => (float[A,B,C,D] y)",
+                [f'y = GRU<hidden_size=4, direction="reverse", linear_before_reset={last}>(x, w, r, b)'],
+                (LSTM[0], floats(1, 12, 3), floats(1, 12, 4), floats(1, 24)),
+            )
+            for last in (0, 1)
+        ],
+        (
+            "(float[5,2,3] x, float[1,4,3] w, float[1,4,4] r) => (float[A,B,C,D] y, float[E,F,G] h)",
+            ['y, h = RNN<hidden_size=4, activations=["Relu"]>(x, w, r)'],
+            (floats(5, 2, 3), floats(1, 4, 3), floats(1, 4, 4)),
+        ),
     ],
     "forms that ONNX Runtime lacks": [
-        ("(float[5,5,3,3] x) => (float[5,5,3,3] y)", ["y = LRN<size=4, alpha=0.5>(x)"], (floats(5, 5, 3, 3),)),
-        ("(float[2,0,4] x) => (float[2,1,4] y)",
-         ["a = Constant<value_ints=[1]>() y = ReduceMax(x, a)"], (floats(2, 0, 4),)),
-        ("(float[2,5,3] x, float[1,4,3] w, float[1,4,4] r) => (float[A,B,C,D] y, float[E,F,G] h)",
-         ["y, h = RNN<hidden_size=4, layout=1>(x, w, r)"],
-         (floats(2, 5, 3), floats(1, 4, 3), floats(1, 4, 4))),
+        (
+            "(float[5,5,3,3] x) => (float[5,5,3,3] y)",
+            ["y = LRN<size=4, alpha=0.5>(x)"],
+            (floats(5, 5, 3, 3),),
+        ),
+        (
+            "(float[2,0,4] x) => (float[2,1,4] y)",
+            ["a = Constant<value_ints=[1]>() y = ReduceMax(x, a)"],
+            (floats(2, 0, 4),),
+        ),
+        (
+            "(float[2,5,3] x, float[1,4,3] w, float[1,4,4] r) => (float[A,B,C,D] y, float[E,F,G] h)",
+            ["y, h = RNN<hidden_size=4, layout=1>(x, w, r)"],
+            (floats(2, 5, 3), floats(1, 4, 3), floats(1, 4, 4)),
+        ),
     ],
     "places": [
-        ("(float[3,4] x, int64[2,4] i) => (float[2,4] y)", ["y = GatherElements(x, i)"],
-         (X34, wholes([0, -1, -3, 2], [1, 1, -2, 0]))),
-        ("(float[3,4] x, int64[2,4] i, float[2,4] u) => (float[3,4] y)", ["y = ScatterElements<axis=1>(x, i, u)"],
-         (X34, wholes([0, -1, -3, 2], [3, 2, -4, 1]), floats(2, 4))),
-        ("(float[2,3,4] x, int64[2,2,1] i) => (float[2,2,4] y)", ["y = GatherND<batch_dims=1>(x, i)"],
-         (floats(2, 3, 4), wholes([[0], [-1]], [[1], [1]]))),
-        *[("(float[3,4] x, int64[3,1] i, float[3,4] u) => (float[3,4] y)", [f'y = ScatterND<reduction="{r}">(x, i, u)'],
-           (X34, wholes([0], [2], [0]), floats(3, 4))) for r in ("add", "mul", "max", "min")],
-        ("(float[2,6] x) => (float[2,A] y, int64[2,A] i)", ["k = Constant<value_ints=[4]>() y, i = TopK(x, k)"],
-         (np.array([[1, 3, 3, 0, 3, 1], [5, 5, 5, 5, 5, 5]], np.float32),)),
-        *[("(float[6] x) => (float[A] y, int64[B] i, int64[C] j, int64[D] n)",
-           [f"y, i, j, n = Unique<sorted={s}>(x)"], (np.array([2, 1, 1, 3, 4, 3], np.float32),)) for s in (0, 1)],
-        ("(float[1,4,4] b, float[1,2,4] s, int64[1] n, float[1] o, float[1] t) => (int64[A,3] y)",
-         ["y = NonMaxSuppression(b, s, n, o, t)"],
-         (BOXES, np.array([[[0.9, 0.75, 0.6, 0.95], [0.1, 0.75, 0.2, 0.3]]], np.float32), wholes(3),
-          np.array([0.5], np.float32), np.array([0.15], np.float32))),
-        *[("(float[2,3,8,10] x, float[3,4] r, int64[3] i) => (float[A,B,C,D] y)",
-           [f'y = RoiAlign<output_height=2, output_width=3, sampling_ratio={n}, spatial_scale=0.8, mode="{mode}",'
-            f' coordinate_transformation_mode="{where}">(x, r, i)'],
-           (floats(2, 3, 8, 10), REGIONS, wholes(0, 1, 0)))
-          for n, mode, where in ((0, "avg", "half_pixel"), (2, "avg", "output_half_pixel"), (2, "max", "half_pixel"))],
+        (
+            "(float[3,4] x, int64[2,4] i) => (float[2,4] y)",
+            ["y = GatherElements(x, i)"],
+            (X34, wholes([0, -1, -3, 2], [1, 1, -2, 0])),
+        ),
+        (
+            "(float[3,4] x, int64[2,4] i, float[2,4] u) => (float[3,4] y)",
+            ["y = ScatterElements<axis=1>(x, i, u)"],
+            (X34, wholes([0, -1, -3, 2], [3, 2, -4, 1]), floats(2, 4)),
+        ),
+        (
+            "(float[2,3,4] x, int64[2,2,1] i) => (float[2,2,4] y)",
+            ["y = GatherND<batch_dims=1>(x, i)"],
+            (floats(2, 3, 4), wholes([[0], [-1]], [[1], [1]])),
+        ),
+        *[
+            (
+                "(float[3,4] x, int64[3,1] i, float[3,4] u) => (float[3,4] y)",
+                [f'y = ScatterND<reduction="{r}">(x, i, u)'],
+                (X34, wholes([0], [2], [0]), floats(3, 4)),
+            )
+            for r in ("add", "mul", "max", "min")
+        ],
+        (
+            "(float[2,6] x) => (float[2,A] y, int64[2,A] i)",
+            ["k = Constant<value_ints=[4]>() y, i = TopK(x, k)"],
+            (np.array([[1, 3, 3, 0, 3, 1], [5, 5, 5, 5, 5, 5]], np.float32),),
+        ),
+        *[
+            (
+                "(float[6] x) => (float[A] y, int64[B] i, int64[C] j, int64[D] n)",
+                [f"y, i, j, n = Unique<sorted={s}>(x)"],
+                (np.array([2, 1, 1, 3, 4, 3], np.float32),),
+            )
+            for s in (0, 1)
+        ],
+        (
+            "(float[1,4,4] b, float[1,2,4] s, int64[1] n, float[1] o, float[1] t) => (int64[A,3] y)",
+            ["y = NonMaxSuppression(b, s, n, o, t)"],
+            (
+                BOXES,
+                np.array([[[0.9, 0.75, 0.6, 0.95], [0.1, 0.75, 0.2, 0.3]]], np.float32),
+                wholes(3),
+                np.array([0.5], np.float32),
+                np.array([0.15], np.float32),
+            ),
+        ),
+        *[
+            (
+                "(float[2,3,8,10] x, float[3,4] r, int64[3] i) => (float[A,B,C,D] y)",
+                [
+                    f"y = RoiAlign<output_height=2, output_width=3, sampling_ratio={n}, spatial_scale=0.8,"
+                    f' mode="{mode}", coordinate_transformation_mode="{where}">(x, r, i)'
+                ],
+                (floats(2, 3, 8, 10), REGIONS, wholes(0, 1, 0)),
+            )
+            for n, mode, where in (
+                (0, "avg", "half_pixel"),
+                (2, "avg", "output_half_pixel"),
+                (2, "max", "half_pixel"),
+            )
+        ],
     ],
     "blocks and channels": [
-        ("(float[N,8,2,3] x) => (float[N,A,B,C] y)", ["y = DepthToSpace<blocksize=2>(x)"], (shuffled(2, 8, 2, 3),)),
-        ("(float[N,2,4,6] x) => (float[N,A,B,C] y)", ["y = SpaceToDepth<blocksize=2>(x)"], (shuffled(2, 2, 4, 6),)),
+        (
+            "(float[N,8,2,3] x) => (float[N,A,B,C] y)",
+            ["y = DepthToSpace<blocksize=2>(x)"],
+            (shuffled(2, 8, 2, 3),),
+        ),
+        (
+            "(float[N,2,4,6] x) => (float[N,A,B,C] y)",
+            ["y = SpaceToDepth<blocksize=2>(x)"],
+            (shuffled(2, 2, 4, 6),),
+        ),
         ("(float[2,3,4,5] x) => (float[A,B] y)", ["y = Flatten<axis=-4>(x)"], (X2345,)),
         ("(float[2,3,4,5] x) => (float[A,B] y)", ["y = Flatten<axis=-1>(x)"], (X2345,)),
         ("(float[2,3,4,5] x) => (float[A,B] y)", ["y = Flatten<axis=4>(x)"], (X2345,)),
-        *[("(float[1,2,3,3] x, float[2,2,3,3] w) => (float[A,B,C,D] y)",
-           [f"y = ConvTranspose<strides=[2,2], {more}>(x, w)"], (floats(1, 2, 3, 3), floats(2, 2, 3, 3)))
-          for more in ('auto_pad="SAME_UPPER"', 'auto_pad="SAME_LOWER"', "output_shape=[6,7]")],
+        *[
+            (
+                "(float[1,2,3,3] x, float[2,2,3,3] w) => (float[A,B,C,D] y)",
+                [f"y = ConvTranspose<strides=[2,2], {more}>(x, w)"],
+                (floats(1, 2, 3, 3), floats(2, 2, 3, 3)),
+            )
+            for more in ('auto_pad="SAME_UPPER"', 'auto_pad="SAME_LOWER"', "output_shape=[6,7]")
+        ],
     ],
     "pools": [
-        *[("(float[1,2,7,7] x) => (float[A,B,C,D] y)", [f"y = {op}<kernel_shape=[3,3], {more}>(x)"],
-           (floats(1, 2, 7, 7),))
-          for op in ("AveragePool", "MaxPool")
-          for more in ("pads=[0,1,1,2], strides=[2,2]", "ceil_mode=1, strides=[2,2], pads=[1,1,1,1]",
-                       "ceil_mode=1, strides=[3,3], pads=[0,0,2,2]", 'auto_pad="SAME_LOWER", strides=[2,2]')],
-        ("(float[2,2,4,4] x) => (float[A,B,C,D] y, int64[E,F,G,H] i)",
-         ["y, i = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)"], (shuffled(2, 2, 4, 4),)),
+        *[
+            (
+                "(float[1,2,7,7] x) => (float[A,B,C,D] y)",
+                [f"y = {op}<kernel_shape=[3,3], {more}>(x)"],
+                (floats(1, 2, 7, 7),),
+            )
+            for op in ("AveragePool", "MaxPool")
+            for more in (
+                "pads=[0,1,1,2], strides=[2,2]",
+                "ceil_mode=1, strides=[2,2], pads=[1,1,1,1]",
+                "ceil_mode=1, strides=[3,3], pads=[0,0,2,2]",
+                'auto_pad="SAME_LOWER", strides=[2,2]',
+            )
+        ],
+        (
+            "(float[2,2,4,4] x) => (float[A,B,C,D] y, int64[E,F,G,H] i)",
+            ["y, i = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)"],
+            (shuffled(2, 2, 4, 4),),
+        ),
     ],
-}  # fmt: skip
+    "unsigned integers": [
+        *[
+            (
+                f"({name}[4] x, {name}[4] y) => ({to or name}[4] z)",
+                [f"z = {op}(x, y)"],
+                (a.astype(name), b.astype(name)),
+            )
+            for name, a, b in UNSIGNED
+            for op, to in (
+                ("Add", ""),
+                ("Sub", ""),
+                ("Div", ""),
+                ("Mod", ""),
+                ("Less", "bool"),
+                ("GreaterOrEqual", "bool"),
+                ("Max", ""),
+                ("Min", ""),
+                ("BitwiseAnd", ""),
+                ("Mul", ""),
+            )
+        ],
+        *[
+            (
+                f"({name}[4] x, {name}[4] y) => ({name}[4] z)",
+                [f'z = BitShift<direction="{side}">(x, y)'],
+                (a.astype(name), np.array([0, 1, 15, 7], name)),
+            )
+            for name, a, _ in UNSIGNED
+            for side in ("LEFT", "RIGHT")
+        ],
+        ("(uint16[4] x) => (uint16[4] y)", ["y = BitwiseNot(x)"], (np.array([0, 1, 65535, 7], np.uint16),)),
+    ],
+}
 
 BY_REFERENCE = {
+    "unsigned integers",
     "forms that ONNX Runtime lacks",
     "sizes that a run resizes to",
     "modes of Resize that torch lacks",
