@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ....ir import Builder, Graph, Operator, TensorType, Value
 from ....ir.composites.terms import Term, where
@@ -108,7 +108,8 @@ def _same(b: Builder, node: Operator, operands: list[Term | None]) -> list[Value
         TensorType("int64", t.shape) if t is not None and t.dtype in _UNSIGNED else t for t in node.types
     ]
     given = [None if term is None else term.value for term in operands]
-    return list(b.ops(node.op_type, *given, outputs=len(types), types=types, **node.attributes))
+    attributes: dict[str, Any] = dict(node.attributes)
+    return list(b.ops(node.op_type, *given, outputs=len(types), types=types, **attributes))
 
 
 def _turned(x: Term) -> Term:
