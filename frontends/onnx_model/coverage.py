@@ -10,7 +10,7 @@ import onnx
 from ...ir import InvalidGraphError, Missing, ModelError, UnsupportedError, signature
 from ...ir.functions.stated import has_function
 from .control_flow import CONTROL_FLOW
-from .fused import FUSED
+from .fused import find_fused
 from .sequences import SEQUENCES
 from .versions import ADAPTERS
 
@@ -35,7 +35,7 @@ def plain_domain(domain: str) -> str:
 
 def is_known(domain: str, operator: str) -> bool:
     """Whether an operator has a lowering."""
-    if (domain, operator) in FUSED:
+    if find_fused(domain, operator) is not None:
         return True
     if domain or operator in _UNTYPED:
         return False

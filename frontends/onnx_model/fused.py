@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from ...ir import Value, numpy_dtype
+from ...ir.table import Table
 from .call import Call
-from .fused_quantised import QUANTISED
+from .fused_quantised import QUANTISED, Rule
 
-FUSED: dict[tuple[str, str], Callable[[Call], list[Value] | Value]] = {**QUANTISED}
-"""(domain, operator) -> what it becomes."""
-
-
-Rule = Callable[[Call], list[Value] | Value]
+FUSED = Table[Rule](QUANTISED)
+"""Operator of ONNX Runtime's own domain -> what it becomes."""
 
 
-def _op(*names: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        for name in names:
-            FUSED["com.microsoft", name] = function
-        return function
-
-    return register
+def find_fused(domain: str, operator: str) -> Rule | None:
+    """Return what an operator becomes; None for one of another domain, or of ONNX's."""
+    is_own = domain == "com.microsoft" or (domain, operator) == ("", "SimplifiedLayerNormalization")
+    return FUSED.get(operator) if is_own else None
 
 
 def _only_first(call: Call, least: int = 1) -> None:
@@ -37,7 +31,7 @@ def _transposed(call: Call, value: Value) -> Value:
     return call.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
-@_op("FusedMatMul", "TransposeMatMul")
+@FUSED.op("FusedMatMul", "TransposeMatMul")
 def fused_matmul(call: Call) -> Value:
     """Return a product of matrices, transposed where asked, times a number."""
     a, b = call.value(0), call.value(1)
@@ -49,7 +43,7 @@ def fused_matmul(call: Call) -> Value:
     return product if alpha == 1.0 else call.op("Mul", product, call.scalar_like(alpha, product))
 
 
-@_op("FusedGemm")
+@FUSED.op("FusedGemm")
 def fused_gemm(call: Call) -> Value:
     """Return a Gemm and an activation behind it."""
     how = {name: call.take(name) for name in ("alpha", "beta", "transA", "transB")}
@@ -57,7 +51,7 @@ def fused_gemm(call: Call) -> Value:
     return _activated(call, found)
 
 
-@_op("FusedConv")
+@FUSED.op("FusedConv")
 def fused_conv(call: Call) -> Value:
     """Return a convolution, a sum where there is a fourth operand, and an activation behind it."""
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -89,26 +83,26 @@ def _activated(call: Call, value: Value) -> Value:
             raise call.unsupported(f"expected another activation than `{kind}`")
 
 
-@_op("Gelu")
+@FUSED.op("Gelu")
 def gelu(call: Call) -> Value:
     """Return GELU by the error function."""
     return call.op("Gelu", call.value(0))
 
 
-@_op("BiasGelu")
+@FUSED.op("BiasGelu")
 def bias_gelu(call: Call) -> Value:
     """Return GELU by the error function, of a sum."""
     return call.op("Gelu", call.op("Add", call.value(0), call.value(1)))
 
 
-@_op("FastGelu")
+@FUSED.op("FastGelu")
 def fast_gelu(call: Call) -> Value:
     """Return GELU by tanh, of a sum where there is a bias."""
     x, bias = call.value(0), call.optional(1)
     return call.op("Gelu", x if bias is None else call.op("Add", x, bias), approximate="tanh")
 
 
-@_op("QuickGelu")
+@FUSED.op("QuickGelu")
 def quick_gelu(call: Call) -> Value:
     """Return the operand times the sigmoid of a multiple of it."""
     x = call.value(0)
@@ -126,7 +120,7 @@ def _normalised(
     return call.op("LayerNormalization", x, gamma, beta, axis=-1, epsilon=epsilon)
 
 
-@_op("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
+@FUSED.op("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 def skip_layer_norm(call: Call) -> list[Value] | Value:
     """Return a normalisation of a sum, which is the fourth output."""
     simple = call.operator == "SkipSimplifiedLayerNormalization"
@@ -139,7 +133,7 @@ def skip_layer_norm(call: Call) -> list[Value] | Value:
     return [found, found, found, x]
 
 
-@_op("SimplifiedLayerNormalization")
+@FUSED.op("SimplifiedLayerNormalization")
 def simplified_layer_norm(call: Call) -> Value:
     """RMSNormalization by its first name."""
     _only_first(call)
@@ -147,17 +141,14 @@ def simplified_layer_norm(call: Call) -> Value:
     return call.op("RMSNormalization", call.value(0), call.value(1), **how)
 
 
-FUSED["", "SimplifiedLayerNormalization"] = simplified_layer_norm
-
-
-@_op("LayerNormalization")
+@FUSED.op("LayerNormalization")
 def layer_norm(call: Call) -> Value:
     """ONNX's own, before it was there."""
     _only_first(call)
     return call.op("LayerNormalization", *call.operands, **call.attributes)
 
 
-@_op("EmbedLayerNormalization")
+@FUSED.op("EmbedLayerNormalization")
 def embed_layer_norm(call: Call) -> list[Value]:
     """Return words, positions and segments, added and normalised."""
     words, segments = call.value(0), call.optional(1)
@@ -253,7 +244,7 @@ def _without_later_keys(call: Call, bias: Value | None, q: Value, k: Value) -> V
     return call.op("Where", hidden, least, call.scalar_like(0.0, q) if bias is None else bias)
 
 
-@_op("Attention")
+@FUSED.op("Attention")
 def attention(call: Call) -> list[Value]:
     """Return self-attention of a projection: x W + b, in heads."""
     heads, scale = call.take("num_heads"), call.take("scale")
@@ -281,7 +272,7 @@ def attention(call: Call) -> list[Value]:
     return [_attended(call, q, k, v, total, scale)]
 
 
-@_op("MultiHeadAttention")
+@FUSED.op("MultiHeadAttention")
 def multi_head_attention(call: Call) -> list[Value]:
     """Attention of projections that are made before it."""
     heads, scale = call.take("num_heads"), call.take("scale")
@@ -307,7 +298,7 @@ def multi_head_attention(call: Call) -> list[Value]:
     return [_attended(call, q, k, v, total, scale)]
 
 
-@_op("RotaryEmbedding")
+@FUSED.op("RotaryEmbedding")
 def rotary_embedding(call: Call) -> Value:
     """ONNX's own of opset 23, whose operands stand in another order."""
     how = {name: call.take(name) for name in ("interleaved", "num_heads", "rotary_embedding_dim")}

@@ -10,22 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir import Value
+from ...ir.table import Table
 from .call import Call
 
-QUANTISED: dict[tuple[str, str], Callable[[Call], list[Value] | Value]] = {}
-"""(domain, operator) -> what it becomes."""
+Rule = Callable[[Call], list[Value] | Value]
+QUANTISED = Table[Rule]()
+"""Operator of ONNX Runtime's own domain -> what it becomes."""
 
-Rule = Callable[[Call], Value]
 _FLOAT = 1
-
-
-def _op(*names: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        for name in names:
-            QUANTISED["com.microsoft", name] = function
-        return function
-
-    return register
 
 
 def _real(call: Call, slot: int) -> Value:
@@ -54,26 +46,26 @@ def _require_first(call: Call) -> None:
         raise call.unsupported("expected channels first")
 
 
-@_op("QLinearAdd", "QLinearMul")
+@QUANTISED.op("QLinearAdd", "QLinearMul")
 def elementwise(call: Call) -> Value:
     """Return a sum or product of two."""
     operator = call.operator.removeprefix("QLinear")
     return _quantised(call, call.op(operator, _real(call, 0), _real(call, 3)), 6)
 
 
-@_op("QLinearSigmoid")
+@QUANTISED.op("QLinearSigmoid")
 def sigmoid(call: Call) -> Value:
     """Return a sigmoid."""
     return _quantised(call, call.op("Sigmoid", _real(call, 0)), 3)
 
 
-@_op("QLinearLeakyRelu")
+@QUANTISED.op("QLinearLeakyRelu")
 def leaky_relu(call: Call) -> Value:
     """Return a leaky ReLU."""
     return _quantised(call, call.op("LeakyRelu", _real(call, 0), alpha=call.take("alpha", 0.01)), 3)
 
 
-@_op("QLinearSoftmax")
+@QUANTISED.op("QLinearSoftmax")
 def softmax(call: Call) -> Value:
     """Return a softmax along an axis; before opset 13 along that and all behind it."""
     axis, rank = call.take("axis", -1), call.rank()
@@ -82,14 +74,14 @@ def softmax(call: Call) -> Value:
     return _quantised(call, call.op("Softmax", _real(call, 0), axis=axis), 3)
 
 
-@_op("QLinearGlobalAveragePool")
+@QUANTISED.op("QLinearGlobalAveragePool")
 def global_average_pool(call: Call) -> Value:
     """Return the mean of each channel."""
     _require_first(call)
     return _quantised(call, call.op("GlobalAveragePool", _real(call, 0)), 3)
 
 
-@_op("QLinearAveragePool")
+@QUANTISED.op("QLinearAveragePool")
 def average_pool(call: Call) -> Value:
     """Return means of windows."""
     _require_first(call)
@@ -98,7 +90,7 @@ def average_pool(call: Call) -> Value:
     return _quantised(call, call.op("AveragePool", _real(call, 0), **how), 3)
 
 
-@_op("QLinearReduceMean")
+@QUANTISED.op("QLinearReduceMean")
 def reduce_mean(call: Call) -> Value:
     """Return means along axes."""
     axes = call.take("axes")
@@ -106,20 +98,20 @@ def reduce_mean(call: Call) -> Value:
     return _quantised(call, call.op("ReduceMean", *operands, keepdims=call.take("keepdims", 1)), 3)
 
 
-@_op("QLinearConcat")
+@QUANTISED.op("QLinearConcat")
 def concat(call: Call) -> Value:
     """Several, one behind the other, in one scale."""
     parts = [_real(call, slot) for slot in range(2, len(call.operands), 3)]
     return _quantised(call, call.op("Concat", *parts, axis=call.take("axis")), 0)
 
 
-@_op("QLinearWhere")
+@QUANTISED.op("QLinearWhere")
 def where(call: Call) -> Value:
     """Return elements of one or the other."""
     return _quantised(call, call.op("Where", call.value(0), _real(call, 1), _real(call, 4)), 7)
 
 
-@_op("QGemm")
+@QUANTISED.op("QGemm")
 def gemm(call: Call) -> Value:
     """Return a product of integers with a bias of int32; float32 where no scale of the result is given."""
     a, b = call.value(0), call.value(3)
@@ -134,14 +126,14 @@ def gemm(call: Call) -> Value:
     return found if call.optional(7) is None else _quantised(call, found, 7)
 
 
-@_op("MatMulIntegerToFloat")
+@QUANTISED.op("MatMulIntegerToFloat")
 def matmul_to_float(call: Call) -> Value:
     """Return a product of integers times both scales, and a bias."""
     zeros = [_single(call, call.optional(slot)) for slot in (4, 5)]
     return _scaled(call, call.value(0), call.value(1), zeros, call.op("Mul", call.value(2), call.value(3)), 6)
 
 
-@_op("DynamicQuantizeMatMul")
+@QUANTISED.op("DynamicQuantizeMatMul")
 def dynamic_matmul(call: Call) -> Value:
     """Return a product with what is quantised by its own range, and a bias."""
     x, x_scale, x_zero = call.ops("DynamicQuantizeLinear", call.value(0), outputs=3)
@@ -155,13 +147,13 @@ def _scaled(call: Call, a: Value, b: Value, zeros: list[Value | None], scale: Va
     return found if bias is None else call.op("Add", found, bias)
 
 
-@_op("QuantizeLinear")
+@QUANTISED.op("QuantizeLinear")
 def quantize_linear(call: Call) -> Value:
     """ONNX's own, before it had all element types."""
     return call.op("QuantizeLinear", *call.operands, **call.attributes)
 
 
-@_op("DequantizeLinear")
+@QUANTISED.op("DequantizeLinear")
 def dequantize_linear(call: Call) -> Value:
     """ONNX's own, before it had all element types."""
     return call.op("DequantizeLinear", *call.operands, **call.attributes)

@@ -16,7 +16,7 @@ from .call import Call, plain_attributes
 from .control_flow import CONTROL_FLOW, lower_control_flow
 from .coverage import plain_domain, require_known, require_opset
 from .frame import Frame
-from .fused import FUSED
+from .fused import find_fused
 from .old_exporters import MXNET
 from .scopes import SLOTS, Modules, Scope, class_of
 from .sequences import SEQUENCES
@@ -225,8 +225,9 @@ class Lowering:
         body = None if domain else standard_function(call)
         if body is not None:
             return self._inline(frame, call, body, scope)
-        if (domain, call.operator) in FUSED:
-            found = FUSED[domain, call.operator](call)
+        rule = find_fused(domain, call.operator)
+        if rule is not None:
+            found = rule(call)
         elif call.operator in CONTROL_FLOW:
             return lower_control_flow(self, frame, call)
         else:
