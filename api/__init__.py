@@ -62,12 +62,12 @@ def load(
         dynamic_batch: whether axis 0 of the inputs that share the example's batch becomes symbolic.
         dynamic: input name -> axes that become symbolic instead.
         arguments: constructor arguments for ``file.py:Name``.
-        partial: whether torch operators without a lowering become stubs, which MindSpore source writes as
-            Cells that raise NotImplementedError.
+        partial: whether torch operators without a lowering become stubs, which MindSpore and PyTorch source
+            write as Cells and modules that raise NotImplementedError.
         trust: whether a ``.pt2`` file may run code: what it pickles, imports, evaluates or links is run by
             `torch.export.load`. Without it such a file is refused, and an ordinary one needs none. A
             ``.mindir`` file is read as data in any case, and with it MindSpore runs it where it is compared.
-        keep_prints: whether what a Cell prints, dumps and summarises stays in emitted MindSpore source.
+        keep_prints: whether what a Cell prints, dumps and summarises stays in emitted source.
         meta: whether a torch model that is named is made without values for its parameters, so that no
             memory is used but what is read of `params`; a module on the device ``meta`` needs no saying.
         constants: input of an ONNX model -> the number, list or array that it always has: it is no input of

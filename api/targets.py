@@ -156,7 +156,7 @@ def save(
         verify_each: validate the whole graph after each of the target's own passes.
         options: the backend's own, e.g. ``checkpoint_format="safetensors"``, or ``max_shard_size="2GB"`` for
             weights in several files; ``group=False`` leaves a model without module structure (MXNet's
-            symbols) as it is, where MindSpore source would group it; ``fold=False`` keeps every
+            symbols) as it is, where MindSpore and PyTorch source would group it; ``fold=False`` keeps every
             BatchNormalization and Dropout, which an ONNX model would not have.
 
     Returns:
@@ -200,18 +200,20 @@ def require_output(
     final = Path(path)
     target = target_of(final, to)
     row = find_target(target)
-    require_fitting(final, target, set(options) - _switches())
+    switches = _switches()
+    require_fitting(final, target, {name: v for name, v in options.items() if name not in switches})
     settle(row.folder_of(final))
     if not force and row.exists(final):
         raise UsageError(
             "E002", f"`{final}` exists already", hint="give --force to replace its files, or another output"
         )
     if emit_tests and not (row.writes_tests and verified):
+        listed, either = _with_tests()
         raise UsageError(
             "E001",
-            "expected a verified MindSpore output to write tests for, got "
+            f"expected a verified output for one of {listed} to write tests for, got "
             + ("one that is not compared with its source" if row.writes_tests else f"`{target}`"),
-            hint="leave out --emit-tests, or give --to mindspore without --no-verify",
+            hint=f"leave out --emit-tests, or give --to {either} without --no-verify",
         )
     if recipe is not None and not (row.writes_tests and verified):
         raise _no_recipe(target)
@@ -225,11 +227,19 @@ def require_output(
 
 
 def _no_recipe(target: str) -> UsageError:
+    listed, either = _with_tests()
     return UsageError(
         "E001",
-        f"expected a verified MindSpore output of the model itself to train by a recipe, got `{target}`",
-        hint="leave out --recipe, or give --to mindspore without --no-verify",
+        f"expected a verified output of the model itself for one of {listed} to train by a recipe, "
+        f"got `{target}`",
+        hint=f"leave out --recipe, or give --to {either} without --no-verify",
     )
+
+
+def _with_tests() -> tuple[str, str]:
+    """Return the targets that tests and training scripts are written for, in words and for ``--to``."""
+    names = [name for name, row in TARGETS.items() if row.writes_tests]
+    return ", ".join(f"`{name}`" for name in names), "|".join(names)
 
 
 @public_call()
@@ -259,7 +269,7 @@ def rewrite_file(
         verified: whether to compare before the files are put in place.
         force: whether existing files may be replaced.
         emit_tests: whether to write ``test_model.py`` too, with the values of the comparison's first inputs:
-            one test for every class of a MindSpore output.
+            one test for every class of the source that is written.
         oracle: as in `verify`.
         verify_each: as in `save`.
         allow_removal: whether more than half of the trainable parameters may go.
@@ -384,7 +394,7 @@ def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[st
     Args:
         graph: a rewritten graph.
         path: as in `save`.
-        to: as in `save`; only MindSpore source can hold a stub.
+        to: as in `save`; only MindSpore and PyTorch source can hold a stub.
     """
     return stubs_of(graph, target_of(path, to))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -59,6 +59,7 @@ class Target:
         in_shards: whether it can write weights in several files; its package then has `earlier_files`.
         is_read_back: whether verification reads the first file back by our own frontend.
         runs_in: the framework that verification runs it in; empty for one that is always installed.
+        formats: formats of its weights, for the option `checkpoint_format` of its `write`; empty without it.
         pass_options: options of its `write` that decide how its passes run; its package has `choose_passes`,
             which is given them.
     """
@@ -76,6 +77,7 @@ class Target:
     in_shards: bool = False
     is_read_back: bool = False
     runs_in: str = ""
+    formats: tuple[str, ...] = ()
     pass_options: tuple[str, ...] = ()
 
     def load(self, module: str = "") -> ModuleType:
@@ -109,6 +111,7 @@ TARGETS = {
             takes_emitters=True,
             in_shards=True,
             runs_in="mindspore",
+            formats=("ckpt", "safetensors"),
             pass_options=("partial", "attention_layers"),
             further=(
                 "model.ckpt",
@@ -138,8 +141,10 @@ TARGETS = {
             takes_emitters=True,
             in_shards=True,
             runs_in="torch",
+            formats=("safetensors", "pth"),
             pass_options=("partial",),
             further=(
+                "model.pth",
                 "model.safetensors",
                 "model-*-of-*.safetensors",
                 "constants.safetensors",
@@ -285,8 +290,8 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
     return find_target(to).load().write(graph, path, force=force, **options)
 
 
-def require_fitting(path: Path, to: str, options: Iterable[str]) -> None:
-    """Check that a target takes an output of this name, and options of these names.
+def require_fitting(path: Path, to: str, options: Mapping[str, object]) -> None:
+    """Check that a target takes an output of this name, and these options.
 
     Raises:
         UsageError: when the target does not exist, or the path or an option does not fit it.
@@ -304,4 +309,10 @@ def require_fitting(path: Path, to: str, options: Iterable[str]) -> None:
             "E001",
             f"expected options of the target `{to}`, got {listed}",
             hint="leave them out for this target",
+        )
+    wanted = options.get("checkpoint_format")
+    if wanted is not None and wanted not in target.formats:
+        raise UsageError(
+            "E001",
+            f"expected a checkpoint format among {', '.join(target.formats)} for `{to}`, got `{wanted}`",
         )

@@ -148,5 +148,6 @@ def _refuse_stubs(graph: Graph, can_emit: CanEmit, backend: str) -> None:
             "E601",
             f"the {backend} backend has no place for an operator that is to be written by hand",
             missing=[Missing(name, tuple(where), reasons[name]) for name, where in sorted(places.items())],
-            hint="only MindSpore source can hold a stub: ONNX Runtime refuses a function without a body",
+            hint="only MindSpore and PyTorch source can hold a stub: ONNX Runtime refuses a function without "
+            "a body",
         )

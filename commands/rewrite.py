@@ -72,19 +72,20 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--checkpoint-format",
-    type=click.Choice(["ckpt", "safetensors"]),
-    help="Format of a MindSpore output's weights; by default ckpt, and safetensors above 2 GB.",
+    type=click.Choice(["ckpt", "safetensors", "pth"]),
+    help="Format of the weights: ckpt or safetensors of a MindSpore output, by default ckpt, and safetensors "
+    "above 2 GB; safetensors or pth of a PyTorch output, by default safetensors.",
 )
 @click.option(
     "--max-shard-size",
     metavar="SIZE",
-    help="Write weights in files of at most this size, e.g. 2GB, with an index; MindSpore and ONNX.",
+    help="Write weights in files of at most this size, e.g. 2GB, with an index; not for MXNet.",
 )
 @click.option(
     "--explicit-initializers",
     is_flag=True,
-    help="State every initial distribution in a MindSpore output, not only those that differ from the "
-    "defaults.",
+    help="State every initial distribution in a MindSpore or PyTorch output, not only those that differ from "
+    "the defaults.",
 )
 @click.option(
     "--attention-layers",
@@ -95,14 +96,14 @@ if TYPE_CHECKING:
 @click.option(
     "--emit-tests",
     is_flag=True,
-    help="Also write test_model.py beside a MindSpore output: it compares each class with recorded results "
-    "of the source.",
+    help="Also write test_model.py beside a MindSpore or PyTorch output: it compares each class with "
+    "recorded results of the source.",
 )
 @click.option(
     "--partial",
     is_flag=True,
-    help="Convert the supported operators, and leave a Cell to write by hand for each other one; MindSpore "
-    "only, and not compared with the source.",
+    help="Convert the supported operators, and leave a Cell or module to write by hand for each other one; "
+    "MindSpore and PyTorch only, and not compared with the source.",
 )
 @click.option(
     "--keep-prints",

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..ir import BackendError, TensorData, numpy_dtype
 from ..ir.outside.mapped import MappedFile
 from .elements import ElementWriters, Entry
-from .shard_index import Shard, write_index
+from .shard_index import INDEXES, Shard, write_index
 
 _NAMES = {
     "bool": "BOOL",
@@ -83,8 +83,10 @@ def _write_safetensors(path: Path, entries: Iterable[Entry], writers: ElementWri
             out.write_elements(data)
 
 
-def write_shards(folder: Path, entries: Sequence[Entry], shards: Sequence[Shard]) -> None:
-    """Write .safetensors files, and their index if there are several.
+def write_shards(
+    folder: Path, entries: Sequence[Entry], shards: Sequence[Shard], indexes: Sequence[str] = INDEXES
+) -> None:
+    """Write .safetensors files, and their index under each of its names if there are several.
 
     Raises:
         BackendError: for an element type that the format does not have.
@@ -94,7 +96,7 @@ def write_shards(folder: Path, entries: Sequence[Entry], shards: Sequence[Shard]
         for shard in shards:
             _write_safetensors(folder / shard.file, [held[name] for name in shard.names], writers)
     if len(shards) > 1:
-        write_index(folder, shards, {name: data.nbytes for name, data, _ in entries})
+        write_index(folder, shards, {name: data.nbytes for name, data, _ in entries}, indexes)
 
 
 def _itemsize(entry: Entry) -> int:

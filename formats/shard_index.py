@@ -2,7 +2,7 @@
 
 The index has the name and form that Hugging Face's libraries and MindSpore's ports of them read: a JSON
 object with a `weight_map`. `mindspore.load_distributed_checkpoint` and MindSpore Transformers look for it
-under a name of their own, so both names are written.
+under a name of their own: both names are written, except where only another framework's source reads them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..ir import UsageError
 
 INDEX = "model.safetensors.index.json"
 MINDSPORE_INDEX = "param_name_map.json"
+INDEXES = (INDEX, MINDSPORE_INDEX)
 
 DEFAULT_SIZE = "5GB"
 """The size of a shard where a folder is asked for and no size is given, as in Hugging Face's libraries."""
@@ -40,6 +41,16 @@ def parse_size(size: int | str) -> int:
     if not isinstance(size, int) or size < 1:
         raise UsageError("E001", f"expected a shard size such as `2GB` or `500MB`, got `{size}`")
     return size
+
+
+def require_shardable(format_: str | None) -> None:
+    """Check that a checkpoint format can be written in shards; None stands for one that regraft chooses.
+
+    Raises:
+        UsageError: E001 for any but safetensors.
+    """
+    if format_ not in (None, "safetensors"):
+        raise UsageError("E001", f"expected `safetensors` as the format of shards, got `{format_}`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +91,23 @@ def split(sizes: Mapping[str, int], limit: int, around: tuple[str, str]) -> list
     ]
 
 
-def write_index(folder: Path, shards: Sequence[Shard], sizes: Mapping[str, int]) -> None:
-    """Write the index of shards, under both of its names."""
+def write_index(
+    folder: Path, shards: Sequence[Shard], sizes: Mapping[str, int], names: Sequence[str] = INDEXES
+) -> None:
+    """Write the index of shards, under each of its names."""
     index = {
         "metadata": {**_MADE_BY, "total_size": sum(sizes.values())},
         "weight_map": {name: shard.file for shard in shards for name in shard.names},
     }
     text = json.dumps(index, indent=2, ensure_ascii=False) + "\n"
-    for name in (INDEX, MINDSPORE_INDEX):
+    for name in names:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def file_names(shards: Sequence[Shard]) -> list[str]:
+def file_names(shards: Sequence[Shard], indexes: Sequence[str] = INDEXES) -> list[str]:
     """Return the names of all files of a checkpoint in shards, the index last; of one file, its own."""
     files = [shard.file for shard in shards]
-    return [*files, INDEX, MINDSPORE_INDEX] if len(files) > 1 else files
+    return [*files, *indexes] if len(files) > 1 else files
 
 
 def earlier_files(folder: Path) -> list[str]:

@@ -32,7 +32,7 @@ class LoadOptions:
         arguments: constructor arguments of a class or factory named as ``file.py:Name``.
         trust: whether what a ``.pt2`` file pickles, imports or evaluates may run.
         partial: whether torch operators without a lowering become stubs instead of an error.
-        keep_prints: whether what a Cell prints, dumps and summarises stays in MindSpore source.
+        keep_prints: whether what a Cell prints, dumps and summarises stays in emitted source.
         own: whether the model was made for this call alone, which may give lazy layers their parameters.
     """
 

@@ -62,7 +62,8 @@ PAGES: dict[str, Page] = {
         "places.",
         "torch.special.airy_ai(x)",
         "Write it in other operators, add a lowering of your own (docs/en/guides/extending.md), or for "
-        "MindSpore source give --partial, which leaves a Cell to write by hand for each.",
+        "MindSpore or PyTorch source give --partial, which leaves a Cell or module to write by hand for "
+        "each.",
     ),
     "E202": Page(
         "An operator states an attribute that its lowering does not read, so its meaning would be lost.",

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from ...formats.ckpt import write_ckpt
-from ...formats.shard_index import earlier_files, parse_size
-from ...ir import BackendError, Graph, UsageError
+from ...formats.shard_index import earlier_files, parse_size, require_shardable
+from ...ir import BackendError, Graph
 from ...passes.base import Pass
 from ..legalise import Legalise
 from ..lowering import lower
@@ -84,8 +84,8 @@ def write(
         UsageError: when a file exists already, or shards of a ``.ckpt`` are asked for.
     """
     limit = None if max_shard_size is None else parse_size(max_shard_size)
-    if limit is not None and checkpoint_format == "ckpt":
-        raise UsageError("E001", "expected `safetensors` as the format of shards, got `ckpt`")
+    if limit is not None:
+        require_shardable(checkpoint_format)
     legal = lower(graph, choose_passes(partial=partial, attention_layers=attention_layers))
     checkpoint_format = "safetensors" if limit is not None else _choose_format(legal, checkpoint_format)
     return write_source(

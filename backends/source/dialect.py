@@ -13,6 +13,9 @@ from .expressions import NnClass, Part
 from .helpers import HelperText
 from .names import Names
 
+MADE_LAYER = "layer"
+"""The variable of a layer in the function that makes it and draws its parameters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Net:
@@ -26,6 +29,8 @@ class Net:
         undrawn: names of the parameters whose distribution nobody knows.
         holds: whether the net has any parameter.
         constants: file name of the constants that are stored apart from the checkpoint; empty for none.
+        draws: whether a distribution gives any of its values.
+        ties: further name of a parameter that several modules hold -> its first name.
     """
 
     name: str
@@ -35,6 +40,8 @@ class Net:
     undrawn: Sequence[str] = ()
     holds: bool = False
     constants: str = ""
+    draws: bool = True
+    ties: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def _unknown(parameter: Parameter) -> Part | None:  # noqa: ARG001 - a framework without distributions
@@ -71,7 +78,7 @@ class Dialect:
         registration: the method of the base class that registers a tensor by name, for attributes whose
             constructor is a call of it; empty for a framework in which assignment does.
         drawing: end of the names of arguments for initial distributions that no layer of the framework takes:
-            they become statements behind the layer; empty where layers take them.
+            they become statements behind the layer, there `MADE_LAYER`; empty where layers take them.
         activated: (class of the source, argument) of the layer that is given its activation; None for none.
         distribution_arguments: names of the arguments for initial distributions.
         bias_argument: name of the argument that says whether a layer has a bias.

@@ -11,11 +11,19 @@ from .modules.emitted_net import EmittedNet
 
 @dataclass(frozen=True, slots=True)
 class ParameterPlace:
-    """The place of a parameter in the emitted net: name, transform and shape."""
+    """The place of a parameter in the emitted net.
+
+    Attributes:
+        name: its name there.
+        transform: what happens to its values.
+        shape: its shape there.
+        ties: its further names, if several modules hold it.
+    """
 
     name: str
     transform: str
     shape: tuple[int, ...]
+    ties: tuple[str, ...] = ()
 
 
 @dataclass
@@ -60,10 +68,13 @@ def record_places(net: EmittedNet, program: Program) -> None:
         node = net.graph.parameter(parameter)
         data = node.data
         if net.dialect.constants_file and node.is_buffer and node.role == "non_persistent":
-            program.constants.append((_join(emitted[holders[0]], state.name), data))
+            program.constants.append((join_path(emitted[holders[0]], state.name), data))
             continue
         program.targets[parameter] = ParameterPlace(
-            _join(emitted[holders[0]], state.name), state.transform, state.shape or tuple(data.shape)
+            join_path(emitted[holders[0]], state.name),
+            state.transform,
+            state.shape or tuple(data.shape),
+            tuple(join_path(emitted[h], net.by_module[h].state[parameter].name) for h in holders[1:]),
         )
         if node.is_buffer and net.dialect.distribution(node) is None:
             program.buffers.append(program.targets[parameter].name)
@@ -76,12 +87,13 @@ def record_places(net: EmittedNet, program: Program) -> None:
             )
     for key, module in net.by_module.items():
         for name, data in module.constants:
-            program.constants.append((_join(emitted[key], name), data))
-            program.buffers.append(_join(emitted[key], name))
+            program.constants.append((join_path(emitted[key], name), data))
+            program.buffers.append(join_path(emitted[key], name))
         program.extra += [
-            (_join(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in module.extra
+            (join_path(emitted[key], n), fill, size, dtype) for n, fill, size, dtype in module.extra
         ]
 
 
-def _join(path: str, name: str) -> str:
+def join_path(path: str, name: str) -> str:
+    """Return the name of a member of the module at a path."""
     return f"{path}.{name}" if path else name

@@ -64,9 +64,13 @@ def make_program(
         undrawn=sorted(undrawn),
         holds=bool(program.targets or program.constants or program.extra),
         constants=dialect.constants_file if apart else "",
+        draws=not {p.name for p in program.targets.values()} <= {*undrawn, *program.buffers},
+        ties={name: place.name for place in program.targets.values() for name in place.ties},
     )
     body += "\n" + dialect.build(facts)
-    program.text = format_source(_header(graph, classes, dialect) + _imports(body, dialect) + "\n" + body)
+    program.text = format_source(
+        _header(graph, classes, dialect, facts) + _imports(body, dialect) + "\n" + body
+    )
     return program
 
 
@@ -76,7 +80,7 @@ def _is_grouped(graph: Graph, class_: Class) -> bool:
     return provenance is not None and all(d.module not in provenance.modules for d in class_.instances)
 
 
-def _header(graph: Graph, classes: list[Class], dialect: Dialect) -> str:
+def _header(graph: Graph, classes: list[Class], dialect: Dialect, net: Net) -> str:
     origin = graph.origin
     framework = origin.title or origin.framework
     source = (
@@ -88,11 +92,14 @@ def _header(graph: Graph, classes: list[Class], dialect: Dialect) -> str:
         signature.append("Outputs: " + ", ".join(f"{n}: {graph.type_of(v) or '?'}" for n, v in graph.outputs))
     text = (
         f"{classes[-1].name} for {dialect.framework}, rewritten from {source} by regraft.\n\n"
-        "    net = build()  # with the weights beside this file; build(checkpoint=None) draws new ones\n\n"
+        f"    net = build()  # with the weights beside this file{_DRAWING if net.draws else ''}\n\n"
         + "".join(f"{line}\n" for note in [*signature, *_notes(graph, dialect)] for line in _wrap(note))
     )
     text = text.replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{text}"""\n\n'
+
+
+_DRAWING = "; build(checkpoint=None) draws new ones"
 
 
 def _notes(graph: Graph, dialect: Dialect) -> list[str]:

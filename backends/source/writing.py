@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ...formats.elements import Entry
 from ...formats.files import staged
-from ...formats.renames import added_rows, dropped_rows, fixed_shapes, rename_rows, write_renames
+from ...formats.renames import Rename, added_rows, dropped_rows, fixed_shapes, rename_rows, write_renames
 from ...formats.safetensors_file import write_shards
-from ...formats.shard_index import INDEX, Shard, earlier_files, file_names, split
-from ...ir import Graph, Parameter, TensorData, numpy_dtype
+from ...formats.shard_index import INDEX, INDEXES, Shard, earlier_files, file_names, split
+from ...ir import Graph, Parameter, TensorData, TensorType, numpy_dtype
+from ...ir.provenance import SourceParameter
 from .dialect import Dialect
-from .places import Program
+from .places import Program, join_path
 from .program import make_program
 
 
@@ -30,6 +32,8 @@ def write_source(
     force: bool = False,
     explicit: bool = False,
     write_one: Callable[[Path, Sequence[Entry]], None] | None = None,
+    names_ties: bool = False,
+    indexes: Sequence[str] = INDEXES,
 ) -> list[Path]:
     """Write ``model.py``, its weights and ``renames.json`` into a folder, all of them or none.
 
@@ -44,6 +48,9 @@ def write_source(
         force: replace files of the same names.
         explicit: whether layers state the initial distributions that are the framework's defaults too.
         write_one: writes the weights into one file of the framework's own format; None for safetensors.
+        names_ties: whether that file has a tied tensor under each of its names; entries of one tensor then
+            have one handle.
+        indexes: names of the index of shards.
 
     Returns:
         The files written.
@@ -56,7 +63,8 @@ def write_source(
     shards: list[Shard] = []
 
     def name_checkpoint(program: Program) -> str:
-        entries.extend(_entries(legal, program, apart=bool(dialect.constants_file)))
+        apart = bool(dialect.constants_file)
+        entries.extend(_entries(graph, legal, program, apart=apart, names_ties=names_ties))
         sizes = {name: data.nbytes for name, data, _ in entries}
         shards.extend(split(sizes, limit or sum(sizes.values()), ("model", suffix)))
         return INDEX if len(shards) > 1 else shards[0].file
@@ -64,20 +72,23 @@ def write_source(
     program = make_program(legal, dialect, name_checkpoint, explicit=explicit)
     constants = [(n, d, d.shape) for n, d in program.constants] if dialect.constants_file else []
     beside = [dialect.constants_file] if constants else []
-    names = ["model.py", *file_names(shards), *beside, "renames.json"]
+    names = ["model.py", *file_names(shards, indexes), *beside, "renames.json"]
     with staged(folder, names, force=force, obsolete=earlier_files(folder)) as stage:
         (stage / names[0]).write_text(program.text, encoding="utf-8")
         if write_one is not None:
             write_one(stage / shards[0].file, entries)
         else:
-            write_shards(stage, entries, shards)
-        added = _added_tensors(program, apart=bool(constants))
+            write_shards(stage, entries, shards, indexes)
         targets = {p.key: _target(p, legal, program) for p in graph.parameters()}
         if constants:
             write_shards(stage, constants, [Shard(dialect.constants_file, tuple(n for n, *_ in constants))])
         write_renames(
             stage / names[-1],
-            [*rename_rows(graph, targets), *dropped_rows(graph), *added_rows(added)],
+            [
+                *rename_rows(graph, targets),
+                *_dropped_rows(graph, program),
+                *_added_rows(graph, program, apart=bool(constants)),
+            ],
             source=graph.origin.framework,
             target=to,
             modules=program.renamed_modules,
@@ -98,22 +109,69 @@ def _target(parameter: Parameter, legal: Graph, program: Program) -> tuple[str, 
     return place.name, transform, place.shape
 
 
-def _entries(graph: Graph, program: Program, *, apart: bool) -> Iterator[Entry]:
-    """Yield every tensor of the checkpoint; tied ones once."""
+def _entries(
+    graph: Graph, legal: Graph, program: Program, *, apart: bool, names_ties: bool
+) -> Iterator[Entry]:
+    """Yield every tensor of the checkpoint.
+
+    Args:
+        graph: the graph before the target's passes.
+        legal: the graph after them.
+        program: the emitted model.
+        apart: whether its constants lie in a file of their own.
+        names_ties: whether a tied tensor comes under each of its names.
+    """
     for key, target in program.targets.items():
-        yield target.name, graph.parameter(key).data, target.shape
-    for name, data in _added_tensors(program, apart=apart):
+        data = legal.parameter(key).data.reshaped(target.shape) if names_ties else legal.parameter(key).data
+        for name in (target.name, *(target.ties if names_ties else ())):
+            yield name, data, target.shape
+    for name, data in [*([] if apart else program.constants), *_filled(graph, program)]:
         yield name, data, data.shape
 
 
-def _added_tensors(program: Program, *, apart: bool) -> Iterator[tuple[str, TensorData]]:
-    """Yield every tensor of the checkpoint that is not a parameter of the graph.
-
-    Args:
-        program: the emitted model.
-        apart: whether its constants lie in a file of their own.
-    """
-    if not apart:
-        yield from program.constants
+def _filled(graph: Graph, program: Program) -> Iterator[tuple[str, TensorData]]:
+    """Yield the tensors that the framework's layers hold and the graph does not, with the source's values."""
+    kept = _kept(graph, program)
     for name, fill, size, dtype in program.extra:
-        yield name, TensorData.of(np.full(size, fill, numpy_dtype(dtype)))
+        if name in kept:
+            yield name, kept[name].data
+        else:
+            yield name, TensorData.of(np.full(size, fill, numpy_dtype(dtype)))
+
+
+def _kept(graph: Graph, program: Program) -> dict[str, SourceParameter]:
+    """Return name of such a tensor -> what the source has there, though no operator reads it: a counter."""
+    if graph.provenance is None:
+        return {}
+    found: dict[str, SourceParameter] = {}
+    types = {
+        name: TensorType(dtype, (size,) if isinstance(size, int) else size)
+        for name, _, size, dtype in program.extra
+    }
+    for key in graph.provenance.dropped:
+        source = graph.provenance.parameters[key]
+        for path in source.paths if source.persistent else ():
+            module, _, last = path.rpartition(".")
+            name = join_path(program.renamed_modules.get(module, module), last)
+            if types.get(name) == source.data.type:
+                found[name] = source
+    return found
+
+
+def _dropped_rows(graph: Graph, program: Program) -> list[Rename]:
+    """Return the rows of what the graph has no more; of what the framework's layers keep, with its name."""
+    names = {path: name for name, source in _kept(graph, program).items() for path in source.paths}
+    rows = dropped_rows(graph)
+    return [
+        replace(row, target=name, by="", transform="identity", target_shape=row.shape)
+        if (name := names.get(row.source_path))
+        else row
+        for row in rows
+    ]
+
+
+def _added_rows(graph: Graph, program: Program, *, apart: bool) -> list[Rename]:
+    """Return the rows of what only the target's checkpoint has; its constants may lie `apart` from it."""
+    kept = _kept(graph, program)
+    added = [*([] if apart else program.constants), *_filled(graph, program)]
+    return added_rows((name, data) for name, data in added if name not in kept)

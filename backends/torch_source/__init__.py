@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
-from ...formats.shard_index import earlier_files, parse_size
+from ...formats.elements import Entry
+from ...formats.shard_index import INDEX, earlier_files, parse_size, require_shardable
+from ...formats.torch_file import write_torch
 from ...ir import Graph
 from ...passes.base import Pass
 from ..legalise import Legalise
@@ -18,7 +22,18 @@ from .dialect import DIALECT
 from .lowering import LOWERING
 from .templates.recorded_tests import WORDS
 
-__all__ = ["LOWERING", "choose_passes", "earlier_files", "emit_source", "stubs", "write", "write_tests"]
+CheckpointFormat = Literal["safetensors", "pth"]
+
+__all__ = [
+    "LOWERING",
+    "CheckpointFormat",
+    "choose_passes",
+    "earlier_files",
+    "emit_source",
+    "stubs",
+    "write",
+    "write_tests",
+]
 
 
 def emit_source(graph: Graph) -> str:
@@ -36,16 +51,18 @@ def write(
     folder: Path | str,
     *,
     force: bool = False,
+    checkpoint_format: CheckpointFormat | None = None,
     explicit_initializers: bool = False,
     partial: bool = False,
     max_shard_size: int | str | None = None,
 ) -> list[Path]:
-    """Write ``model.py``, ``model.safetensors`` and ``renames.json`` into a folder, all of them or none.
+    """Write ``model.py``, its checkpoint and ``renames.json`` into a folder, all of them or none.
 
     Args:
         graph: a validated graph; it is not changed.
         folder: made if need be.
         force: replace files of the same names.
+        checkpoint_format: ``safetensors``, or ``pth`` for what ``torch.save`` writes; None: the former.
         explicit_initializers: state every initial distribution, not only those that are not torch's default.
         partial: whether an operator without an emitter becomes a module that raises, to be written by hand.
         max_shard_size: most bytes of weights in a file, a number or text such as ``2GB``: more go to
@@ -57,19 +74,30 @@ def write(
     Raises:
         UnsupportedError: listing every operator that has no emitter.
         BackendError: when the graph cannot be expressed.
-        UsageError: when a file exists already.
+        UsageError: when a file exists already, or shards of a ``.pth`` are asked for.
     """
+    limit = None if max_shard_size is None else parse_size(max_shard_size)
+    if limit is not None:
+        require_shardable(checkpoint_format)
+    in_pth = checkpoint_format == "pth"
     return write_source(
         graph,
         lower(graph, choose_passes(partial=partial)),
         Path(folder),
         DIALECT,
         to="torch",
-        suffix=".safetensors",
-        limit=None if max_shard_size is None else parse_size(max_shard_size),
+        suffix=".pth" if in_pth else ".safetensors",
+        limit=limit,
         force=force,
         explicit=explicit_initializers,
+        write_one=_write_pth if in_pth else None,
+        names_ties=in_pth,  # torch's own loading expects each name; safetensors' finds ties in the net
+        indexes=(INDEX,),
     )
+
+
+def _write_pth(path: Path, entries: Sequence[Entry]) -> None:
+    write_torch(path, {name: data for name, data, _ in entries})
 
 
 def stubs(graph: Graph) -> list[str]:

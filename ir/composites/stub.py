@@ -27,7 +27,8 @@ def _expand(b: Builder, operator: Operator, operands: Sequence[Value | None]) ->
         "E602",
         f"expected an operator with a lowering, got the stub of `{operator.str('operator')}`",
         place=operator.location,
-        hint="only MindSpore source can hold a stub: ONNX Runtime refuses a function without a body",
+        hint="only MindSpore and PyTorch source can hold a stub: ONNX Runtime refuses a function without a "
+        "body",
     )
 
 

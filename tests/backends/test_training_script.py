@@ -389,5 +389,5 @@ def test_names_of_files_and_functions_are_text_and_nothing_else(name: str) -> No
 
 def test_only_a_verified_mindspore_output_takes_a_recipe(tmp_path: Path) -> None:
     graph = regraft.load(Recurrent(), ("4x5x6",))
-    with pytest.raises(UsageError, match="E001 expected a verified MindSpore output"):
+    with pytest.raises(UsageError, match="E001 expected a verified output"):
         regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "x.onnx", recipe=adamw)

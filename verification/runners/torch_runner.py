@@ -380,9 +380,10 @@ class TorchRunner(EagerRunner):
     def _recorded_arguments(self, call: str) -> tuple[Sequence[Any], Mapping[str, Any]]:
         from torch.utils import _pytree as pytree
 
-        _, leaves, spec, _ = self._arguments[call]
-        arguments: tuple[Sequence[Any], Mapping[str, Any]] = pytree.tree_unflatten(leaves, spec)
-        return arguments
+        module, leaves, spec, _ = self._arguments[call]
+        arguments, keywords = pytree.tree_unflatten(leaves, spec)
+        bound = inspect.signature(module.forward).bind(*arguments, **keywords)
+        return bound.args, bound.kwargs
 
     def follow(
         self,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ..dialect import Dialect
+from ..dialect import MADE_LAYER, Dialect
 from ..expressions import MISSING, Argument, Call, FanIn, Literal, NnClass, Part, Tuple, literal_source
 from ..names import snake_case
 from ..rendering import Renderer
@@ -67,12 +67,12 @@ class Factory:
         head = f'def {self.name}({", ".join(arguments)}):\n    """{self._describe(layer)}."""\n'
         if not self._drawn():
             return f"{head}    return {layer}({', '.join(given)})\n"
-        lines = [f"layer = {layer}({', '.join(given)})"]
+        lines = [f"{MADE_LAYER} = {layer}({', '.join(given)})"]
         for name, part in self._drawn().items():
             assert isinstance(part, Call)
-            tensor = Argument("", f"layer.{name.removesuffix(self.dialect.drawing)}")
+            tensor = Argument("", f"{MADE_LAYER}.{name.removesuffix(self.dialect.drawing)}")
             lines.append(renderer.text(replace(part, arguments=(tensor, *part.arguments))))
-        return head + "".join(f"    {line}\n" for line in [*lines, "return layer"])
+        return head + "".join(f"    {line}\n" for line in [*lines, f"return {MADE_LAYER}"])
 
     def _drawn(self) -> dict[str, Part]:
         """Return the distributions that are statements: argument for them -> call without its tensor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ....ir import Constant, Module, Operator, Parameter, Value
@@ -35,18 +36,32 @@ def make_layer(net: EmittedNet, module: Module) -> EmittedModule | None:
     given = [operands[s] for s in layer.slots]
     if {v for v in given if v and not isinstance(net.graph.node(v.node), Constant)} != set(body.inputs):
         return None
-    made = EmittedModule(module.key, layer.constructor, extra=list(layer.extra), layer=layer)
+    constructor = _without_tied_laws(net, module, layer, operands)
+    made = EmittedModule(module.key, constructor, extra=list(layer.extra), layer=layer)
     if activation is not None:
-        assert isinstance(layer.constructor, Call)
+        assert isinstance(constructor, Call)
         assert net.dialect.activated is not None
         added = Argument(net.dialect.activated[1], activation)
-        made.constructor = replace(layer.constructor, arguments=(*layer.constructor.arguments, added))
+        made.constructor = replace(constructor, arguments=(*constructor.arguments, added))
         made.children = {key: name for name, key in children}
     for state in layer.state:
         value = operands[state.slot]
         assert value is not None
         made.state[value.node] = state
     return made
+
+
+def _without_tied_laws(
+    net: EmittedNet, module: Module, layer: NnLayer, operands: Sequence[Value | None]
+) -> Part:
+    """Return a layer's constructor, which draws no parameter that is then tied to another module's."""
+    drawing, declared = net.dialect.drawing, net.modules.declared
+    if not drawing or not isinstance(layer.constructor, Call):
+        return layer.constructor
+    held = {f"{s.name}{drawing}": v.node for s in layer.state if (v := operands[s.slot])}
+    tied = {name for name, key in held.items() if declared.get(key, [module.key])[0] != module.key}
+    kept = [a for a in layer.constructor.arguments if a.name not in tied]
+    return replace(layer.constructor, arguments=tuple(kept))
 
 
 def _find_activation(net: EmittedNet, module: Module, body: Body) -> Part | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import replace
+from itertools import groupby
 
 from ..class_definition import Class, sequence_of
 from ..dialect import Dialect
@@ -33,7 +35,10 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool) -> str:
     start = [*before, f"super().__init__({inside})"]
     setup = [*start, *aliases] if listed is None else [*aliases, *start]
     setup += [f"self.{f.name} = {f.name}" for f in class_.arguments if f.in_method]
+    undrawn = _runs_of([name for name, _ in definition.attributes], definition.unknown)
     for name, part in definition.attributes:
+        if name in undrawn:
+            setup.append(_undrawn_comment(undrawn[name]))
         if name in class_.branches:
             built = renderer.text(class_.branches[name])
             setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
@@ -42,7 +47,6 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool) -> str:
                 renderer.text(replace(part, arguments=(Argument("", Quoted(name)), *part.arguments)))
             )
         elif name:
-            setup += ["# initial distribution unknown"] if name in definition.unknown else []
             before, built = _construct_attribute(class_, renderer, name, part, dialect.sequential)
             setup += [*before, f"self.{name} = {built}"]
     setup += [f"{renderer.text(a)} = {renderer.text(b)}  # tied" for a, b in definition.assignments]
@@ -51,6 +55,17 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool) -> str:
         texts = ["\n".join(f"    {line}" for line in method) for method in write_methods(class_, dialect)]
         lines.append("\n\n".join(texts))
     return "\n".join(lines) + "\n\n"
+
+
+def _runs_of(names: Sequence[str], chosen: Set[str]) -> dict[str, int]:
+    """Return the first name of each run of chosen ones -> how many there are in the run."""
+    runs = [list(run) for is_chosen, run in groupby(names, chosen.__contains__) if is_chosen]
+    return {run[0]: len(run) for run in runs}
+
+
+def _undrawn_comment(count: int) -> str:
+    """Return the comment before so many parameters whose initial distributions nobody knows."""
+    return f"# {f'the next {count} parameters: ' if count > 1 else ''}initial distribution unknown"
 
 
 def _construct_members(class_: Class, renderer: ClassRenderer, part: Part) -> tuple[list[str], str]:

@@ -77,13 +77,12 @@ def _state(view: View) -> tuple[State, ...]:
     return State(1, "weight"), State(2, "bias")
 
 
-def _constructor(
-    view: View, name: str, channels: tuple[int, int], fan_in: tuple[int, int], **padding: object
-) -> Call:
+def _constructor(view: View, name: str, channels: tuple[int, int], **padding: object) -> Call:
     """Return the constructor call of a convolution layer."""
     _, weight, strides, dilations, group = _sizes(view)
     parameter = view.parameter(1)
     bias = view.parameter(2) if view.has(2) else None
+    fan_in = ("weight[0].numel()", math.prod(weight[1:]))
     return construct(
         name,
         in_channels=channels[0],
@@ -106,8 +105,8 @@ def conv(view: View) -> NnLayer:
     pads = _pads(view, rank, weight[2:], strides, dilations)
     if pads[:rank] != pads[rank:]:
         raise Refused
-    channels, fan_in = (weight[1] * group, weight[0]), (weight[1], math.prod(weight[2:]))
-    constructor = _constructor(view, f"Conv{rank}d", channels, fan_in, padding=same(pads[:rank]))
+    channels = weight[1] * group, weight[0]
+    constructor = _constructor(view, f"Conv{rank}d", channels, padding=same(pads[:rank]))
     return NnLayer(constructor, _state(view))
 
 
@@ -181,9 +180,9 @@ def conv_transpose(view: View) -> NnLayer:
     padding, added = _transposed(view, rank)
     if min(added) < 0:
         raise Refused  # ends that are cropped by more than the beginnings
-    channels, fan_in = (weight[0], weight[1] * group), (weight[1], math.prod(weight[2:]))
+    channels = weight[0], weight[1] * group
     settings = {"padding": same(padding), "output_padding": same(added)}
-    constructor = _constructor(view, f"ConvTranspose{rank}d", channels, fan_in, **settings)
+    constructor = _constructor(view, f"ConvTranspose{rank}d", channels, **settings)
     return NnLayer(constructor, _state(view))
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from ....frameworks.record import is_same
 from ....frameworks.torch import TORCH
 from ....ir import Initializer, Parameter
 from ...source import emitting
-from ...source.emitting import Argument, View, draw, product_of
+from ...source.dialect import MADE_LAYER
+from ...source.emitting import Argument, View, draw
 from ...source.expressions import (
     MULTIPLY,
     Call,
     Expression,
-    FanIn,
     Literal,
     Part,
     call,
@@ -45,24 +45,28 @@ def without_bias(has_bias: bool) -> tuple[Argument, ...]:
     return () if has_bias else (Argument("bias", Literal(False, "bias")),)
 
 
-def law_of(parameter: Parameter, fan_in: Sequence[int] = ()) -> Part | None:
+FanIn = tuple[str, int]
+"""The fan-in of a layer's weight: the layer's attribute that has it, ``in_features``, and its value."""
+
+
+def law_of(parameter: Parameter, fan_in: FanIn | None = None) -> Part | None:
     """Return a parameter's initial distribution as a call that lacks its tensor; None if nobody knows it.
 
     Args:
         parameter: the parameter.
-        fan_in: factors of the fan-in of the layer's weight, for bounds that depend on it.
+        fan_in: fan-in of the layer's weight, for bounds that depend on it.
     """
     return law(parameter.initializer, fan_in)
 
 
-def law(initializer: Initializer | None, fan_in: Sequence[int] = ()) -> Part | None:
+def law(initializer: Initializer | None, fan_in: FanIn | None = None) -> Part | None:
     """Return a function of `torch.nn.init` for a distribution; None where there is none."""
     if initializer is None:
         return None
     high = initializer.number("high", 1.0)
     even = initializer.law == "uniform" and initializer.number("low", 0.0) == -high
-    if even and fan_in and math.isclose(high, 1 / math.sqrt(math.prod(fan_in)), rel_tol=1e-6):
-        width = Call("math.sqrt", (Argument("", FanIn(product_of(fan_in))),))
+    if even and fan_in and math.isclose(high, 1 / math.sqrt(fan_in[1]), rel_tol=1e-6):
+        width = call("math.sqrt", Expression((f"{MADE_LAYER}.{fan_in[0]}",)))
         bounds = infix("-1", "/", width, MULTIPLY), infix("1", "/", width, MULTIPLY)
         return Call("nn.init.uniform_", tuple(Argument("", bound) for bound in bounds))
     return draw(TORCH, initializer)
@@ -103,7 +107,7 @@ REGISTER_BUFFER = "self.register_buffer"
 
 
 def laws_of_layer(
-    view: View, layer: str, held: Mapping[str, Parameter | None], fan_in: Sequence[int] = ()
+    view: View, layer: str, held: Mapping[str, Parameter | None], fan_in: FanIn | None = None
 ) -> tuple[Argument, ...]:
     """Return ``weight_init=…`` for every parameter that torch's layer would draw from another distribution.
 
@@ -135,7 +139,7 @@ def build(view: View, name: str, held: dict[str, Parameter], settings: dict[str,
     """Return the constructor call of a layer with these parameters and settings; see `layers.Build`."""
     own = {attribute: parameter for attribute, parameter in held.items() if "." not in attribute}
     hidden = settings.get("hidden_size")
-    laws = laws_of_layer(view, name, own, (hidden,) if isinstance(hidden, int) else ())
+    laws = laws_of_layer(view, name, own, ("hidden_size", hidden) if isinstance(hidden, int) else None)
     return construct(name, **settings, laws=laws, dtype=dtype_argument(next(iter(held.values()))))
 
 

@@ -33,7 +33,7 @@ def _linear(view: View) -> NnLayer:
         in_features=inputs,
         out_features=outputs,
         bias=without_bias(bias is not None),
-        laws=laws_of_layer(view, "Linear", {"weight": weight, "bias": bias}, (inputs,)),
+        laws=laws_of_layer(view, "Linear", {"weight": weight, "bias": bias}, ("in_features", inputs)),
         dtype=dtype_argument(weight),
     )
     return NnLayer(constructor, tuple(states))

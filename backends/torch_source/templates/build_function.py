@@ -20,21 +20,26 @@ def build_function(net: Net) -> str:
         text += f"CONSTANTS = Path(__file__).with_name({literal_source(net.constants)})\n"
     if frozen:
         text += f"FROZEN = {{{', '.join(literal_source(n) for n in frozen)}}}\n"
-    if net.buffers:
+    held: list[str] = []
+    if net.draws and net.buffers:
+        held.append("BUFFERS")
         text += f"BUFFERS = [{', '.join(literal_source(n) for n in net.buffers)}]\n"
-    if net.undrawn:  # never another law than the source's: that would pass for it
+    if net.draws and net.undrawn:  # never another law than the source's: that would pass for it
+        held.append("UNDRAWN")
         text += "# parameters without a known initial distribution: their values come from the checkpoint\n"
         text += f"UNDRAWN = [{', '.join(literal_source(n) for n in net.undrawn)}]\n"
-    held = [name for name, some in (("BUFFERS", net.buffers), ("UNDRAWN", net.undrawn)) if some]
     sharded = net.checkpoint == INDEX
-    text += _BUILD.format(
+    build = _BUILD if net.draws else _BUILD_WITHOUT_DRAWING
+    text += build.format(
         net=net.name,
         constants=_CONSTANTS if net.constants else "",
         freezing=_FREEZING if frozen else "",
         tables=_TABLES.format(names=" + ".join(held)) if held else "",
     )
-    text += _LOAD_SHARDS if sharded else _LOAD
-    return text
+    if net.ties and not sharded:
+        pairs = ", ".join(f"{literal_source(n)}: {literal_source(held)}" for n, held in net.ties.items())
+        return f"TIED = {{{pairs}}}\n{text}{_LOAD.format(values=_TIED_VALUES, state='values')}"
+    return text + (_LOAD_SHARDS if sharded else _LOAD.format(values="", state=_STATE))
 
 
 _WITHOUT_PARAMETERS = '''
@@ -57,6 +62,18 @@ _CONSTANTS = """
     for name, values in load_file(CONSTANTS).items():
         net.get_buffer(name).copy_(values)"""
 
+_BUILD_WITHOUT_DRAWING = '''
+
+def build(checkpoint=CHECKPOINT, device=None, dtype=None):
+    """Return the net in evaluation mode, with a checkpoint's weights.
+
+    None takes the file's own too: no parameter has a known initial distribution.
+    """
+    net = {net}(){constants}{freezing}
+    load(net, CHECKPOINT if checkpoint is None else checkpoint)
+    return net.to(device=device, dtype=dtype).eval()
+'''
+
 _FREEZING = """
     for name, parameter in net.named_parameters():
         parameter.requires_grad_(name not in FROZEN)"""
@@ -74,9 +91,16 @@ def load(net, checkpoint):
     path = Path(checkpoint)
     if path.suffix == ".safetensors":
         load_model(net, path)
-    else:
-        net.load_state_dict(torch.load(path, weights_only=True))
+    else:{values}
+        net.load_state_dict({state})
 '''
+
+_STATE = "torch.load(path, weights_only=True)"
+
+# regraft's own conversion of a checkpoint writes a tied tensor once
+_TIED_VALUES = f"""
+        values = {_STATE}
+        values |= {{n: values[TIED[n]] for n in TIED.keys() - values.keys() if TIED[n] in values}}"""
 
 _LOAD_SHARDS = '''
 

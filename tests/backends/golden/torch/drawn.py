@@ -23,13 +23,6 @@ def linear(in_features, out_features):
     return layer
 
 
-def linear_without_bias(in_features, out_features):
-    """nn.Linear without bias, with the source's initializer."""
-    layer = nn.Linear(in_features, out_features, bias=False)
-    nn.init.normal_(layer.weight, std=1.0)
-    return layer
-
-
 class Drawn(nn.Module):
     """The source's `Drawn`."""
 
@@ -40,7 +33,7 @@ class Drawn(nn.Module):
         self.embed = nn.Embedding(20, 8, padding_idx=0)
         self.first = linear(8, 8)
         self.second = linear(8, 8)
-        self.head = linear_without_bias(8, 20)
+        self.head = nn.Linear(8, 20, bias=False)
         self.register_buffer(
             "constant",
             torch.triu(torch.ones((5, 5), dtype=torch.bool), 1),
@@ -55,6 +48,7 @@ class Drawn(nn.Module):
         return self.head(out)
 
 
+TIED = {"head.weight": "embed.weight"}
 CHECKPOINT = Path(__file__).with_name("model.safetensors")
 FROZEN = {"second.weight"}
 BUFFERS = ["table"]
@@ -80,4 +74,8 @@ def load(net, checkpoint):
     if path.suffix == ".safetensors":
         load_model(net, path)
     else:
-        net.load_state_dict(torch.load(path, weights_only=True))
+        values = torch.load(path, weights_only=True)
+        values |= {
+            n: values[TIED[n]] for n in TIED.keys() - values.keys() if TIED[n] in values
+        }
+        net.load_state_dict(values)
