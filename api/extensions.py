@@ -178,7 +178,7 @@ def add_operator(
     summary: str = "",
     traits: Traits = NO_TRAITS,
 ) -> str:
-    """Declare an operator of one's own, which targets without an emitter of it get as its expansion.
+    """Declare a user-defined operator; targets without an emitter for it get its expansion.
 
     Args:
         name: its name; the graph has it as ``regraft.NAME``.
@@ -233,7 +233,7 @@ def add_emitter(target: str, operator: str) -> Callable[[Callable[..., Any]], Ca
     The function is given a view of the operator, ``view.operator.float("scale")`` an attribute of it. For
     "mindspore" it returns an expression as text, in which ``{0}`` is the first operand: ``ops.relu({0})``;
     for "mxnet" what ``view.node("softsign", view.inputs(), scale=2.0)`` gives. ONNX has no emitters: its
-    operators are written as they stand, and one of one's own as its expansion.
+    operators are written directly, and a user-defined one as its expansion.
 
     Args:
         target: "mindspore" or "mxnet".

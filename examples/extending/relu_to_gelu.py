@@ -1,4 +1,4 @@
-"""A pass of one's own: `regraft rewrite MODEL -o OUT --pass relu_to_gelu.py:ReluToGelu --no-verify`."""
+"""A user-defined pass: `regraft rewrite MODEL -o OUT --pass relu_to_gelu.py:ReluToGelu --no-verify`."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ import regraft
 
 @dataclass(frozen=True)
 class ReluToGelu(regraft.Pass):
-    """Put a GELU in the place of every ReLU: the model computes something else, and is trained again."""
+    """Replace every ReLU by a GELU: the model computes something else and must be trained again."""
 
     name: ClassVar[str] = "relu-to-gelu"
     codes: ClassVar[dict[str, str]] = {"RG101": "a ReLU becomes a GELU"}

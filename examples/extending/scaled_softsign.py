@@ -1,4 +1,4 @@
-"""An operator of one's own, ``scale * x / (1 + |x|)``, read from three frameworks and written for three.
+"""A user-defined operator, ``scale * x / (1 + |x|)``, read from three frameworks and written for three.
 
 `regraft rewrite MODEL -o OUT --extension scaled_softsign.py`, or imported before `regraft.load`.
 """
@@ -7,7 +7,7 @@ import regraft
 
 
 def expand(builder, operator, operands):
-    """In ONNX's vocabulary, for targets and comparisons that know nothing of it."""
+    """Expand to ONNX's operators, for targets and comparisons that do not know this one."""
     (x,) = operands
     return [builder.op("Mul", builder.op("Softsign", x), builder.scalar_like(operator.float("scale"), x))]
 
@@ -27,7 +27,7 @@ def from_mindspore(call):
     return call.op(NAME, call.value(0), scale=2.0)
 
 
-@regraft.add_lowering("mxnet", "scaled_softsign")  # an operator of a build of one's own
+@regraft.add_lowering("mxnet", "scaled_softsign")  # an operator of your own MXNet build
 def from_mxnet(call):
     return call.op(NAME, call.value(0), scale=call.float("scale", 1.0))
 

@@ -12,7 +12,7 @@ from ...legalise import Legalise
 from ..dialect import Dialect
 from ..emission import can_emit
 from .call_idle_leaves import CallIdleLeaves
-from .count_turns import CountTurns
+from .count_iterations import CountIterations
 from .dissolve_calls import DissolveCalls
 from .enclose_in_root_call import EncloseInRootCall
 from .hoist_calls import HoistCalls
@@ -41,7 +41,7 @@ def passes_for(dialect: Dialect, own: Sequence[Pass] = (), late: Sequence[Pass] 
     return (
         Dequantise(limit=4096),  # weights of quantised files, which no framework has layers for
         EncloseInRootCall(),  # first: regions are registered in the module of a call
-        CountTurns(),
+        CountIterations(),
         LowerControlFlow(),  # then operators of nested graphs are met like all others
         SeparateStatistics(),  # before a layer would be expanded for them
         ExpandFunctions(target, emits),  # into what the following ones look at

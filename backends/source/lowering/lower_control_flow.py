@@ -37,7 +37,7 @@ class LowerControlFlow(Pass):
         and modules are then reached from it as from everywhere else in the class.
 
     Leaves alone:
-        A Loop that counts its turns or collects what they give, where `count-turns` left it.
+        A Loop that counts its iterations or collects results, where `count-iterations` left it.
 
     Refuses:
         Nothing.

@@ -49,8 +49,8 @@ class Decision:
         """Return a note for the reader of the result."""
         if self.repeats:
             return (
-                f"the loop at {self.place} has as many turns as for the example inputs: for inputs that give "
-                "it others, the model computes something else than the graph"
+                f"the loop at {self.place} runs as often as for the example inputs: for inputs that need "
+                "another number, the model computes something else than the graph"
             )
         taken = "true" if self.holds else "false"
         return (
@@ -61,8 +61,8 @@ class Decision:
 
 
 def loops_decided(notes: Iterable[str]) -> list[str]:
-    """Return where loops are whose turns the example decided, by the notes of decisions."""
-    found = (re.match(r"the loop at (\S+) has as many turns as for the example", note) for note in notes)
+    """Return the places of loops whose iterations the example decided, by the notes of decisions."""
+    found = (re.match(r"the loop at (\S+) runs as often as for the example", note) for note in notes)
     return [match[1] for match in found if match is not None]
 
 

@@ -53,7 +53,7 @@ class Halving(nn.Module):
 def test_a_loop_on_data_has_the_example_s_turns_and_is_said_once():
     graph = regraft.load(Halving(), (torch.tensor([[1.0, -0.5]]),))
     (said,) = graph.origin.assumed
-    assert re.match(r"the loop at \S*test_torch_decided.py:\d+ has as many turns as for the example", said)
+    assert re.match(r"the loop at \S*test_torch_decided.py:\d+ runs as often as for the example", said)
 
 
 def test_a_loop_on_data_is_named_before_an_operator_in_it():

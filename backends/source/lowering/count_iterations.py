@@ -1,4 +1,4 @@
-"""count-turns: a Loop that counts its turns or collects what they give carries the number and the results."""
+"""count-iterations: a Loop that counts its iterations or collects results carries both as state."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ....passes.base import Change, Pass
 
 
 @dataclass(frozen=True)
-class CountTurns(Pass):
-    """Make a Loop carry the number of its turn, and what its turns give.
+class CountIterations(Pass):
+    """Make a Loop carry its iteration number and the results of its iterations.
 
     What it does:
-        Replaces a Loop with a number of turns, or with results that its turns give one by one, by one that
-        only carries state: the number of the turn is a state, which the condition compares with how many
-        there are, and results are joined to those before them.
+        Replaces a Loop with a number of iterations, or with one result per iteration, by one that only
+        carries state: the iteration number is a state, which the condition compares with the limit, and
+        each result is joined to the earlier ones.
 
     Why:
-        Python's `while` has a condition and nothing else.
+        Python's `while` has only a condition.
 
     Leaves alone:
-        A Loop that only carries state, and one of whose results the shapes are not known.
+        A Loop that only carries state, and one whose results have unknown shapes.
 
     Refuses:
         Nothing.
@@ -39,7 +39,7 @@ class CountTurns(Pass):
         ...   %y = Loop(%0, _, %x) : f32[4] @ "#1" with
         ...     body =
         ...     graph body {
-        ...       %turn = input "turn" : i64[]
+        ...       %iteration = input "iteration" : i64[]
         ...       %keep = input "keep" : bool[]
         ...       %x = input "x" : f32[4]
         ...       %y = Neg(%x) : f32[4]
@@ -49,12 +49,12 @@ class CountTurns(Pass):
         ...   end
         ...   return "y" = %y
         ... }''')
-        >>> for change in CountTurns().run(graph):
+        >>> for change in CountIterations().run(graph):
         ...     print(change)
         MS132 carries its iteration number - at `Loop`
     """
 
-    name: ClassVar[str] = "count-turns"
+    name: ClassVar[str] = "count-iterations"
     codes: ClassVar[dict[str, str]] = {
         "MS132": "a Loop carries its iteration number and the results of its iterations"
     }
@@ -73,10 +73,10 @@ def _carry(part: Graph, node: Operator) -> bool:
     """Replace a Loop that counts or collects; False for any other."""
     body = node.subgraphs()["body"]
     limit, condition, *state = part.operands(node.key)
-    turn, keep = (Value(key) for key in body.inputs[:2])
+    iteration, keep = (Value(key) for key in body.inputs[:2])
     results = [value for _, value in body.outputs[1 + len(state) :]]
     known = [body.type_of(value) for value in results]
-    counts = limit is not None or body.is_read(turn)
+    counts = limit is not None or body.is_read(iteration)
     if (not counts and not results) or not all(t is not None and t.is_static for t in known):
         return False
     rows = [t for t in known if t is not None]
@@ -88,7 +88,7 @@ def _carry(part: Graph, node: Operator) -> bool:
     ]
     own = body.inputs[2 : 2 + len(state)]
     body.inputs[2:] = [at.node, *own, *(value.node for value in before)]
-    body.replace_uses(turn, at)
+    body.replace_uses(iteration, at)
     body.replace_uses(keep, inner.constant(True))
     reached = inner.op("Add", at, inner.constant(1))
     more = body.outputs[0][1]
