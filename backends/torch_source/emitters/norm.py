@@ -14,7 +14,7 @@ from ...source.emitting import (
     State,
     View,
 )
-from ...source.expressions import call
+from ...source.expressions import ATOM, Attribute, call
 from .initializers import construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
@@ -103,15 +103,21 @@ def layer_norm(view: View) -> NnLayer:
 
 @TABLE.call("LayerNormalization")
 def functional_layer_norm(view: View) -> Expression:
-    """Emit F.layer_norm, over axes whose sizes are known."""
+    """Emit F.layer_norm; scale and shift have the sizes of the axes, which a run may say."""
     if view.used_outputs() > 1:
         raise Refused
-    sizes = view.shape()[view.operator.int("axis") % view.rank() :]
-    known = tuple(size for size in sizes if isinstance(size, int))
-    if len(known) != len(sizes) or view.shape(1) != known or (view.has(2) and view.shape(2) != known):
+    sizes = tuple(view.shape()[view.operator.int("axis") % view.rank() :])
+    if view.shape(1) != sizes or (view.has(2) and view.shape(2) != sizes):
         raise Refused
+    is_known = all(isinstance(size, int) for size in sizes)
     operands = [view.tensor(1), *([view.tensor(2)] if view.has(2) else [])]
-    return call("F.layer_norm", view.use(0), known, *operands, eps=view.operator.float("epsilon"))
+    return call(
+        "F.layer_norm",
+        view.use(0),
+        sizes if is_known else Attribute(view.tensor(1, ATOM), "shape"),
+        *operands,
+        eps=view.operator.float("epsilon"),
+    )
 
 
 def _channels(view: View) -> int:
