@@ -6,7 +6,7 @@ import numpy as np
 
 from ....ir import TensorData
 from ...source.expressions import Argument, Call, Literal, Part
-from .initializers import REGISTER_BUFFER, torch_dtype
+from .initializers import REGISTER_BUFFER, made, torch_dtype
 
 _LONGEST = 16
 """Most elements of a constant that is written into the source."""
@@ -22,9 +22,7 @@ def constant(array: np.ndarray, dtype: str) -> Part | None:
 
 def stored_constant(data: TensorData, name: str) -> Part:  # noqa: ARG001 - the class names its buffer
     """Return a buffer for a constant whose values lie beside the checkpoint."""
-    shape = Argument("", Literal(tuple(data.shape), "shape"))
-    dtype = Argument("dtype", torch_dtype(data.dtype))
-    zeros = Call("torch.zeros", (shape, dtype))
+    zeros = made("torch.zeros", data.shape, data.dtype)
     return Call(REGISTER_BUFFER, (Argument("", zeros), Argument("persistent", "False")))
 
 
@@ -39,18 +37,17 @@ def _triangle(array: np.ndarray) -> Call | None:
     ):
         diagonal = int(edge)
         if np.array_equal(array, make(np.ones_like(array), diagonal)):
-            shape = Argument("", Literal(array.shape, "shape"))
-            ones = Call("torch.ones", (shape, Argument("dtype", "torch.bool")))
+            ones = made("torch.ones", array.shape, "bool")
             shift = [Argument("", Literal(diagonal, "diagonal"))] if diagonal else []
             return Call(f"torch.{name}", (Argument("", ones), *shift))
     return None
 
 
 def _tensor(array: np.ndarray, dtype: str) -> Call:
-    """Return ``torch.tensor([...], dtype=torch.int64)``; of no elements, ``torch.zeros((0, 3))``."""
+    """Return ``torch.tensor([...], dtype=torch.int64)``; of no elements, ``torch.zeros(0, 3)``."""
     kind = () if dtype == "float32" else (Argument("dtype", torch_dtype(dtype)),)
     if not array.size:
-        return Call("torch.zeros", (Argument("", Literal(array.shape, "shape")), *kind))
+        return made("torch.zeros", array.shape, dtype)
     if dtype in ("int64", "bool"):  # which torch takes whole numbers and truths for
         kind = ()
     values = _exact(array) if dtype == "float64" else array.tolist()

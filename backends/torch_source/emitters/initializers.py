@@ -77,24 +77,32 @@ def applied(drawn: Call, tensor: Part) -> Call:
     return Call(drawn.callee, (Argument("", tensor), *drawn.arguments))
 
 
-def _empty(parameter: Parameter, name: str) -> Part:
-    shape, dtype = Literal(tuple(parameter.data.shape), f"{name}_shape"), parameter.data.dtype
-    return call("torch.empty", shape, dtype=None if dtype == "float32" else torch_dtype(dtype))
+def made(function: str, shape: Sequence[int], dtype: str = "float32", name: str = "") -> Call:
+    """Return ``torch.zeros(3, 4)``; the type is stated where it is not torch's default.
+
+    Args:
+        function: the function that makes a tensor.
+        shape: its sizes.
+        dtype: its element type.
+        name: what the sizes are of, for instances that differ in them.
+    """
+    stem = f"{name}_size" if name else "size"
+    names = [stem] if len(shape) == 1 else [f"{stem}{axis}" for axis in range(len(shape))]
+    sizes = [Literal(*pair) for pair in zip(shape, names, strict=True)] or [Literal((), "shape")]
+    return call(function, *sizes, dtype=None if dtype == "float32" else torch_dtype(dtype))
 
 
 def own_parameter(parameter: Parameter, name: str) -> Part:
     """Return ``nn.Parameter(nn.init.normal_(torch.empty(3, 4)))``, how a class holds a parameter."""
     data = parameter.data
-    shape = Literal(tuple(data.shape), f"{name}_shape")
-    dtype = None if data.dtype == "float32" else torch_dtype(data.dtype)
     found = law_of(parameter)
     plain = isinstance(found, Call) and found.callee in ("nn.init.zeros_", "nn.init.ones_")
     if plain or found is None:
         ones = plain and isinstance(found, Call) and found.callee == "nn.init.ones_"
-        tensor: Part = call("torch.ones" if ones else "torch.zeros", shape, dtype=dtype)
+        tensor: Part = made("torch.ones" if ones else "torch.zeros", data.shape, data.dtype, name)
     else:
         assert isinstance(found, Call)
-        tensor = applied(found, call("torch.empty", shape, dtype=dtype))
+        tensor = applied(found, made("torch.empty", data.shape, data.dtype, name))
     if parameter.is_buffer:
         unsaved = [Argument("persistent", "False")] if parameter.role == "non_persistent" else []
         return Call(REGISTER_BUFFER, (Argument("", tensor), *unsaved))

@@ -36,6 +36,9 @@ class _Window:
         self.ceil = bool(operator.int("ceil_mode"))
         self.pads = self._pads(view)
         self.begins, self.ends = self.pads[: self.rank], self.pads[self.rank :]
+        if not self.ceil and self._is_rounded_up(view):
+            self.ceil, self.ends = True, self.begins
+            self.pads = [*self.begins, *self.ends]
         if self.ceil and any(self.ends) and not self.is_even:
             self.ends, self.ceil = self._needed_ends(view), False
             self.pads = [*self.begins, *self.ends]
@@ -73,6 +76,20 @@ class _Window:
             begins.append(first)
             ends.append(total - first)
         return begins + ends
+
+    def _is_rounded_up(self, view: View) -> bool:
+        """Whether what the ends are padded by more than the beginnings is what torch's `ceil_mode` adds."""
+        if self.begins == self.ends or _counts(view):  # padding that counts would change averages
+            return False
+        for axis, size in enumerate(view.shape()[2:]):
+            begin, end, stride = self.begins[axis], self.ends[axis], self.strides[axis]
+            reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
+            if not isinstance(size, int) or end < begin or 2 * begin > self.kernel[axis]:
+                return False
+            last = -(-(size + 2 * begin - reach) // stride)
+            if (size + begin + end - reach) // stride != last or last * stride >= size + begin:
+                return False
+        return True
 
     @property
     def is_even(self) -> bool:
@@ -139,9 +156,14 @@ def _are_within_planes(view: View) -> bool:
     )
 
 
+def _counts(view: View) -> bool:
+    """Whether padding counts in an average."""
+    return view.operator.op_type == "AveragePool" and bool(view.operator.int("count_include_pad"))
+
+
 def _counts_padding(view: View, window: _Window) -> bool:
     """Whether padding counts in the average; True where nothing is padded."""
-    return bool(view.operator.int("count_include_pad")) or not any(window.pads)
+    return _counts(view) or not any(window.pads)
 
 
 @TABLE.layer("AveragePool")

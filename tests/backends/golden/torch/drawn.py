@@ -28,15 +28,15 @@ class Drawn(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.scale = nn.Parameter(torch.ones((8,)))
-        self.register_buffer("table", torch.zeros((5, 8)))
+        self.scale = nn.Parameter(torch.ones(8))
+        self.register_buffer("table", torch.zeros(5, 8))
         self.embed = nn.Embedding(20, 8, padding_idx=0)
         self.first = linear(8, 8)
         self.second = linear(8, 8)
         self.head = nn.Linear(8, 20, bias=False)
         self.register_buffer(
             "constant",
-            torch.triu(torch.ones((5, 5), dtype=torch.bool), 1),
+            torch.triu(torch.ones(5, 5, dtype=torch.bool), 1),
             persistent=False,
         )
         self.head.weight = self.embed.weight  # tied
