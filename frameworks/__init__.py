@@ -5,4 +5,9 @@ from .mxnet import GLUON
 from .record import Framework
 from .torch import TORCH
 
-FRAMEWORKS: dict[str, Framework] = {"torch": TORCH, "mindspore": MINDSPORE, "mxnet": GLUON}
+_FRAMEWORKS = {"torch": TORCH, "mindspore": MINDSPORE, "mxnet": GLUON}
+
+
+def framework_of(name: str) -> Framework:
+    """Return a framework's records; none for what has no layers, as ONNX."""
+    return _FRAMEWORKS.get(name) or Framework((), ())

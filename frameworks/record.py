@@ -26,7 +26,7 @@ SLOPE = Initializer.of("constant", value=0.25)
 
 def same(numbers: Sequence[int]) -> int | tuple[int, ...]:
     """Return one number for equal numbers, else a tuple."""
-    return numbers[0] if len(set(numbers)) == 1 else tuple(numbers)
+    return int(numbers[0]) if len(set(numbers)) == 1 else tuple(int(n) for n in numbers)
 
 
 def symmetric(bound: float) -> Initializer:
@@ -154,7 +154,7 @@ class Framework:
             tensor: what the initializer is given first; empty for one that a layer is given.
         """
         found = self.drawn(law)
-        if not tensor and law.law in ("zeros", "ones"):
+        if found is not None and not tensor and law.law in ("zeros", "ones"):
             return f'"{law.law}"'
         return "" if found is None else spelled(*found, self.number, tensor)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import isclose
 from typing import Any
 
-from ..frameworks import FRAMEWORKS
+from ..frameworks import framework_of
 
 Arguments = dict[str, Any]
 
@@ -39,9 +39,9 @@ def class_like(class_name: str, framework: str, other: str) -> str:
     """Return the name that a layer's class has in another framework."""
     if framework == other:
         return class_name
-    layer = FRAMEWORKS[framework].layers.get(class_name)
+    layer = framework_of(framework).layers.get(class_name)
     like = class_name if layer is None else layer.like or class_name
-    return FRAMEWORKS[other].likes.get(like, like)
+    return framework_of(other).likes.get(like, like)
 
 
 def arguments_like(
@@ -73,7 +73,8 @@ def arguments_like(
         found.pop("momentum", None)
     if class_name in ("LocalResponseNorm", "LRN"):
         return _of_responses(found, framework)
-    mine, theirs, like = FRAMEWORKS[framework], FRAMEWORKS[other], class_like(class_name, framework, other)
+    mine, theirs = framework_of(framework), framework_of(other)
+    like = class_like(class_name, framework, other)
     made = {theirs.keyword(like, mine.setting(class_name, name)): value for name, value in found.items()}
     return made | _further(class_name, found, rank) if framework == "torch" else made
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ...frameworks.drawing import root
-from ...frameworks.record import Framework
+from ...frameworks.record import Framework, same
 from ...ir import Constant, Graph, Initializer, Operator, Parameter, TensorType, Value
 from ...ir.table import Table
 from ..view import OperatorView
@@ -319,11 +319,6 @@ def draw(records: Framework, law: Initializer) -> Call | None:
 
 _HINTS = {"value": "fill", "high": "bound", "a": "slope"}
 """Argument of a law -> what an emitted class calls it that takes it as an argument of its own."""
-
-
-def same(values: Sequence[int]) -> int | tuple[int, ...]:
-    """Return one number for a list of equal numbers, else a tuple."""
-    return int(values[0]) if len(set(values)) == 1 else tuple(int(v) for v in values)
 
 
 def product_of(factors: Sequence[int]) -> Expression:

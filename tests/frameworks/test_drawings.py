@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from regraft.frameworks import GLUON, MINDSPORE, TORCH
+from regraft.frameworks import GLUON, MINDSPORE, TORCH, framework_of
 from regraft.frontends.mxnet_symbol.initializers import stated_initializer
 from regraft.ir import Initializer
 
@@ -92,3 +92,4 @@ def test_what_a_framework_cannot_draw_is_not_written() -> None:
     assert GLUON.text(Initializer.of("normal", mean=1.0, std=0.5)) == ""
     assert MINDSPORE.text(Initializer.of("unknown")) == GLUON.text(Initializer.of("unknown")) == ""
     assert TORCH.text(Initializer.of("lstm_bias", forget_bias=1.0), "w") == ""
+    assert framework_of("onnx").text(Initializer.of("zeros")) == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...checkpoints.spelling import role_of
-from ...frameworks import FRAMEWORKS
+from ...frameworks import framework_of
 from ...ir import Initializer
 
 
@@ -23,7 +23,8 @@ def spelling(law: Initializer, framework: str, class_name: str, attribute: str, 
         >>> spelling(Initializer.of("uniform", low=-0.0442, high=0.0442), "torch", "Linear", "bias")
         'nn.init.uniform_(layer.bias, -0.0442, 0.0442)'
     """
-    records, state = FRAMEWORKS[framework], FRAMEWORKS[framework].state(class_name, attribute)
+    records = framework_of(framework)
+    state = records.state(class_name, attribute)
     text = records.text(_rounded(law), f"layer.{attribute}" if framework == "torch" else "")
     if framework == "mxnet":
         return text and f"{role_of(attribute)}_initializer={text}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...checkpoints.joins import Join
 from ...checkpoints.spelling import plain_name, role_of
-from ...frameworks import FRAMEWORKS
+from ...frameworks import framework_of
 from ...frontends.constructions import is_fresh
 from ...ir import Graph, Parameter, TensorData
 from ..report import ModuleRow
@@ -294,7 +294,7 @@ def _biases(pairing: Pairing, modules: dict[str, str]) -> list[AttributeRow]:
             if not path or not other or module is None:
                 continue
             alone = f"{plain_name(layer)}.weight" not in held
-            keyword = _switch(framework, module.class_name, alone=alone)
+            keyword = framework_of(framework).taken(module.class_name, "bias" if alone else "affine")
             if keyword:
                 rows.append(
                     AttributeRow(
@@ -309,18 +309,6 @@ def _biases(pairing: Pairing, modules: dict[str, str]) -> list[AttributeRow]:
                     )
                 )
     return rows
-
-
-def _switch(framework: str, class_name: str, *, alone: bool) -> str:
-    """The argument that gives a layer its bias, or its scale and bias; empty where there is none.
-
-    Args:
-        framework: the layer's.
-        class_name: its class.
-        alone: whether its bias alone is in question.
-    """
-    records = FRAMEWORKS.get(framework)
-    return "" if records is None else records.taken(class_name, "bias" if alone else "affine")
 
 
 def _turned_row(target: Graph, found: Turned) -> AttributeRow:

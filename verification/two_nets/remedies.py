@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...frameworks import FRAMEWORKS
+from ...frameworks import framework_of
 from ...frameworks.record import same
 from ...frontends.class_source import is_library_class
 from ...frontends.constructions import construction_of, part_at
@@ -42,12 +42,11 @@ def arguments_for(
         >>> arguments_for("torch", "ConvTranspose2d", "padding", [], {"padding": [1, 1, 0, 0]})
         (('padding', '1'), ('output_padding', '1'))
     """
-    records = FRAMEWORKS.get(framework)
-    if records is None:
-        return ()
     if whole is not None and setting != "padding" and setting in whole:
         value = same(whole[setting])
-    found = records.arguments(class_name, setting, value, None if whole is None else whole["padding"])
+    found = framework_of(framework).arguments(
+        class_name, setting, value, None if whole is None else whole["padding"]
+    )
     return tuple((keyword, _literal(value)) for keyword, value in found.items())
 
 
