@@ -241,5 +241,5 @@ def _name(graph: Graph, model: object) -> Graph:
 
 def _existing(path: str) -> Path:
     if not Path(path).is_file():
-        raise ModelError("E101", f"expected a file, got no file `{path}`")
+        raise ModelError("E101", f"no such file: `{path}`")
     return Path(path)

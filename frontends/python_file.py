@@ -243,7 +243,7 @@ def _import(where: str, reference: str) -> ModuleType:
         return _import_module(where, reference)
     path = Path(where)
     if not path.is_file():
-        raise ModelError("E101", f"expected a Python file, got no file `{where}`")
+        raise ModelError("E101", f"no such Python file: `{where}`")
     unique = _unique_name(path)
     if unique in sys.modules:
         return sys.modules[unique]

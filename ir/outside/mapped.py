@@ -41,7 +41,7 @@ class MappedFile:
 
     @cached_property
     def view(self) -> mmap.mmap | bytes:
-        """All of its bytes, mapped when first asked for: a mapping takes addresses, which may be few."""
+        """The bytes of the file, mapped on first use to save address space."""
         return mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size else b""
 
     def head(self, length: int) -> bytes:

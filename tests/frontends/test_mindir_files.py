@@ -338,14 +338,14 @@ def test_data_lies_beside_the_file(folder: Path, tmp_path: Path, location: str) 
     (inner / "split_variables" / "data_0").write_bytes((folder / "split_variables" / "data_0").read_bytes())
     path = inner / "split_graph.mindir"
     path.write_bytes(broken(moved)((folder / "split_graph.mindir").read_bytes()))
-    with pytest.raises(regraft.RegraftError, match="E101 expected"):
+    with pytest.raises(regraft.RegraftError, match="E101 (expected|the model's data file)"):
         regraft.load(path)
 
 
 def test_data_that_is_missing_or_cut_is_said(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "split_graph.mindir"
     path.write_bytes((folder / "split_graph.mindir").read_bytes())
-    with pytest.raises(regraft.RegraftError, match="E101 expected the model's data, got no file") as caught:
+    with pytest.raises(regraft.RegraftError, match="E101 the model's data file is missing") as caught:
         regraft.load(path)
     assert "split_variables" in caught.value.message
     (tmp_path / "split_variables").mkdir()

@@ -112,7 +112,7 @@ def _open_beside(file: MappedFile, location: str, at: int) -> MappedFile:
     if not path.is_file():
         raise ModelError(
             "E101",
-            f"expected the model's data, got no file `{path}`",
+            f"the model's data file is missing: `{path}`",
             place=f"{file.path}, byte {at}",
             hint="copy the folder `…_variables` that mindspore.export wrote along with the model",
         )

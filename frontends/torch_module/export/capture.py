@@ -277,7 +277,7 @@ def load_program(path: Path, *, trust: bool = False) -> Saved:
     from torch.utils import _pytree as pytree
 
     if not path.is_file():
-        raise ModelError("E101", f"expected an exported program, got no file `{path}`")
+        raise ModelError("E101", f"no such exported program: `{path}`")
     if not trust:
         return read_program(path)
     try:
