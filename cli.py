@@ -175,7 +175,7 @@ def _tell(line: str) -> None:
 
 
 def _flushed(code: int) -> int:
-    """The exit code once what was printed has been written, which a full disk or a closed pipe may refuse."""
+    """Return the exit code after a flush of the output, which a full disk or a closed pipe may refuse."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

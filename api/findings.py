@@ -172,7 +172,7 @@ def check_file(path: str | Path, inputs: Inputs, options: LoadOptions, wanted: W
 def _captured_or_tree(
     model: object, inputs: Inputs, options: LoadOptions
 ) -> tuple[Graph, RegraftError | None]:
-    """The lowered model; where it cannot be lowered, its static part and why (None: no inputs were given)."""
+    """Return the lowered model or, if that fails, its static part and the reason (None: no inputs)."""
     try:
         return read(model, inputs, options), None
     except UnsupportedError as error:

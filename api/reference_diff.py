@@ -61,7 +61,7 @@ def edits_of(report: Report, copy: Path) -> tuple[list[Edit], list[tuple[str, st
 
 
 def _edits_in_methods(row: AttributeRow, copy: Path) -> list[Edit]:
-    """The edits of an expression in a method of the file; none where a setting is written elsewhere."""
+    """Return the edits of an expression in a method of the file; none for a setting written elsewhere."""
     made = row.rewrite
     if made is None or Path(made.file) != copy:
         return []

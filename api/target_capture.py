@@ -29,7 +29,7 @@ def capture_or_name(target: object, inputs: Inputs, *, trust: bool) -> Graph:
 
 
 def _at_its_sizes(target: object, inputs: Inputs, *, trust: bool) -> Graph:
-    """A model loaded with these inputs, or a file with its own, where it takes none of another size."""
+    """Return a model loaded with these inputs, or a file with its own if it takes no other size."""
     try:
         return _with_fitting_integers(target, inputs, trust=trust)
     except ModelError as error:
@@ -44,7 +44,7 @@ def _at_its_sizes(target: object, inputs: Inputs, *, trust: bool) -> Graph:
 
 
 def _with_fitting_integers(target: object, inputs: Inputs, *, trust: bool) -> Graph:
-    """A model loaded with these inputs, where it refuses them with integers of the other usual type."""
+    """Return a model loaded with these inputs; if it refuses them, with the other usual integer type."""
     try:
         return read(target, inputs, LoadOptions(trust=trust))
     except ModelError as error:

@@ -474,5 +474,5 @@ def passes_with_codes() -> list[type[Pass]]:
 
 
 def pass_codes() -> dict[str, dict[str, str]]:
-    """The name of every pass that states codes, those of targets included -> each code and what it means."""
+    """Return pass -> its codes and their meanings, for every pass, also those of targets."""
     return {cls.name: dict(cls.codes) for cls in passes_with_codes()}

@@ -101,7 +101,7 @@ def read_training(
 
 
 def _located(path: Path) -> Path:
-    """The checkpoint of a folder, else the path; its reader refuses a folder that is called like a file."""
+    """Return the checkpoint of a folder, else the path; its reader refuses a folder with a file's name."""
     return find_checkpoint(path, WRITABLE) if path.is_dir() and path.suffix not in READABLE else path
 
 

@@ -137,7 +137,7 @@ def diff_checkpoints(
 
 
 def _tied(side: Mapping[str, TensorData], names: Iterable[str], paired: set[str]) -> dict[str, str]:
-    """Names without counterpart of elements that the file has under another name too, which has one."""
+    """Return unpaired names whose elements the file also has under another name with a counterpart."""
     held = {
         (d.storage, d.dtype, d.shape): n for n, d in side.items() if n in paired and d.storage is not None
     }

@@ -44,7 +44,7 @@ class Join:
         return Join(self.target, self.source, self.dtype, tuple(int(i) for i in np.argsort(self.order)))
 
     def typed(self, given: Mapping[str, TensorData]) -> Join:
-        """The same, of the element type that the source's tensors have in a checkpoint, if it is one."""
+        """Return the same with the element type of the source's tensors in a checkpoint, if it is one."""
         types = {given[name].dtype for name in self.source if name in given}
         return Join(self.source, self.target, types.pop(), self.order) if len(types) == 1 else self
 
@@ -79,7 +79,7 @@ class Join:
         return made
 
     def _loaded(self, given: Mapping[str, TensorData], start: int, shape: tuple[int, ...]) -> np.ndarray:
-        """The elements of the target from `start`; no tensor of the source is read that has none of them."""
+        """Return the target's elements from `start`; only source tensors that hold some of them are read."""
         starts = [0, *accumulate(prod(s) for s in self.source.values())]
         names, stop = list(self.source), start + prod(shape)
         block = starts[-1] // len(self.order) if self.order else starts[-1]

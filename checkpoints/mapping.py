@@ -68,7 +68,7 @@ class Map:
         return set(given) - {row.target for row in self.rows} if self.target == "onnx" else set()
 
     def statistics(self, norm: Norm) -> list[str]:
-        """The names in the source's checkpoint of what a layer took in; "" for what the map itself holds."""
+        """Return the source's names of statistics that a layer took in; "" for those in the map itself."""
         return [
             self.source_name(self._by_path[path]) if path in self._by_path else path
             for path in norm.statistics

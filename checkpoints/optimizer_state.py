@@ -59,7 +59,7 @@ class OptimizerState:
 def of_torch(
     content: object, tensors: Mapping[str, TensorData], handle: Callable[[object], TensorData | None]
 ) -> OptimizerState | None:
-    """The state of ``optimizer.state_dict()``, by the names of the model's tensors; None for anything else.
+    """Return the state of ``optimizer.state_dict()`` by tensor names; None for anything else.
 
     Args:
         content: the untrusted dictionary.
@@ -147,7 +147,7 @@ def _by_shapes(
     kept: Mapping[int, Mapping[str, TensorData]],
     tensors: Mapping[str, TensorData],
 ) -> tuple[dict[int, str], str]:
-    """The parameters of several groups, where every shape is of one group alone; or why that is not so."""
+    """Return the parameters of several groups, if every shape is of one group alone; or the obstacle."""
     found: dict[int, str] = {}
     holders: dict[tuple[int, ...], dict[int, list[int]]] = {}  # shape -> group -> numbers
     for at, group in enumerate(numbers):
@@ -260,7 +260,7 @@ def carried(state: OptimizerState, mapping: Map, *, reverse: bool) -> tuple[Opti
 
 
 def as_mindspore(state: OptimizerState) -> dict[str, TensorData]:
-    """The slots as `nn.SGD`, `nn.Adam`, and the RMSprop and Adagrad that compute as torch's save them."""
+    """Return the slots as saved by `nn.SGD`, `nn.Adam`, and the RMSprop and Adagrad of torch's rules."""
     made: dict[str, TensorData] = {}
     for name, terms in state.slots.items():
         for term, data in terms.items():
@@ -284,7 +284,7 @@ def as_mindspore(state: OptimizerState) -> dict[str, TensorData]:
 
 
 def as_torch(state: OptimizerState) -> dict[str, object]:
-    """The state of torch's optimizer by names of parameters, which only the model itself can number."""
+    """Return the state of torch's optimizer by parameter names, which only the model can number."""
     rows: dict[str, object] = {}
     for name, terms in state.slots.items():
         rows[name] = dict(terms)

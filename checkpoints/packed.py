@@ -21,7 +21,7 @@ _ROLE = re.compile(r"^(weight|bias)_(ih|hh)_l(\d+)(_reverse)?$")
 
 
 def taken_apart(joins: Sequence[Join], given: Mapping[str, TensorData]) -> dict[str, TensorData]:
-    """A checkpoint with the parameters in place of the vectors that it has; a vector beside them stays.
+    """Return a checkpoint with parameters in place of its vectors; a vector beside them stays.
 
     Args:
         joins: of the vectors, from each to its parameters.
@@ -33,7 +33,7 @@ def taken_apart(joins: Sequence[Join], given: Mapping[str, TensorData]) -> dict[
 
 
 def packed_again(joins: Sequence[Join], given: Mapping[str, TensorData]) -> dict[str, TensorData]:
-    """A checkpoint with the vectors in place of the parameters; a vector is there where all of it is."""
+    """Return a checkpoint with vectors in place of parameters, for vectors whose parts are all there."""
     return taken_apart([join.turned() for join in joins], given)
 
 
@@ -93,7 +93,7 @@ def stem_of(name: str) -> str:
 
 
 def _order(roles: Iterable[str], *, summed: bool) -> list[str]:
-    """Roles as a vector has them; `summed`: of MindSpore on the CPU. Empty where a layer has no such one."""
+    """Return the roles in a vector; `summed`: of MindSpore on the CPU. Empty for a layer without one."""
     found = [(role, m) for role in roles if (m := _ROLE.match(role))]
     if not summed:
         return [

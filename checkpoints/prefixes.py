@@ -175,7 +175,7 @@ def aligned(
 def without_prefix(
     tensors: Mapping[str, TensorData], is_known: Callable[[str], bool], notes: list[str]
 ) -> dict[str, TensorData]:
-    """The tensors without the prefix that most names are known without; unchanged where more are known so.
+    """Return tensors without the prefix that hides most known names; unchanged if more are known already.
 
     Args:
         tensors: by name.
@@ -235,7 +235,7 @@ def _splitter(mine: Iterable[str], theirs: Iterable[str]) -> Callable[[str], Par
 
 
 def _rules(mine: _Table, theirs: _Table, *, insert: bool) -> list[_Rule]:
-    """The parts without which names of one side are the other's; with `insert` from the other side's view."""
+    """Return the parts whose removal gives the other side's names; with `insert`, from that side's view."""
     found: dict[Parts, _Rule] = {}
     for name, parts in mine.names.items():
         for part, rest, front in _without_a_part(parts):
@@ -271,7 +271,7 @@ def _second_sets(here: _Table, there: _Table, same: _Rule, mine: Shapes, theirs:
 
 
 def _wrapped(mine: _Table, theirs: _Table) -> _Rule:
-    """The names that are the other side's apart from torch's wrappers, which may lie in several places."""
+    """Return the names equal to the other side's apart from torch's wrappers, at several places."""
     pairs: dict[str, str] = {}
     removed: dict[str, None] = {}
     front = True

@@ -124,7 +124,7 @@ def _read(
 
 
 def _fitting(joins: Iterable[Join], given: Mapping[str, TensorData], notes: list[str]) -> list[Join]:
-    """The joins that a checkpoint has all tensors of, in its element type; a note where shapes are others."""
+    """Return the joins whose tensors the checkpoint has, in its type; note differing shapes."""
     found: list[Join] = []
     for join in joins:
         if not join.source.keys() <= given.keys():
@@ -197,7 +197,7 @@ class Pair(NamedTuple):
 def _paired(
     mapping: Map, a: Mapping[str, TensorData], b: Mapping[str, TensorData]
 ) -> tuple[list[Pair], tuple[set[str], set[str]]]:
-    """The pairs, laid out as the second side is, and the names on either side that need no counterpart.
+    """Return the pairs in the second side's layout, and the names that need no counterpart.
 
     Where a tensor of the map's target took in others, it is made of the source's to be compared.
     """

@@ -44,7 +44,7 @@ def slot_in(name: str, tensors: Mapping[str, TensorData]) -> tuple[str, str] | N
 
 
 def optimizer_names(tensors: Mapping[str, TensorData]) -> set[str]:
-    """The names of an optimizer's slots in a checkpoint, and where there are any what it saves once."""
+    """Return the names of an optimizer's slots in a checkpoint and, if any, of its single values."""
     slots = {name for name in tensors if slot_in(name, tensors) is not None}
     return slots | {name for name in tensors if is_global(name)} if slots else set()
 

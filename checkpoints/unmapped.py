@@ -189,7 +189,7 @@ def _respelled(name: str, layers: _Layers, framework: str, problems: list[str]) 
 
 
 def unwrapped(given: dict[str, TensorData], pairs: Iterable[str], notes: list[str]) -> dict[str, TensorData]:
-    """A checkpoint without what wrappers put before every name, as far as the names of a map or that tell."""
+    """Return a checkpoint without the parts that wrappers put before names, by a map's or usual names."""
     heads = {path.partition(".")[0] for path in pairs}
     found = without_prefix(given, lambda name: name.partition(".")[0] in heads, notes)
     for prefix in ("module.", "_orig_mod.", "module."):
@@ -239,7 +239,7 @@ def pair_names(
 def _towards(
     side: dict[str, TensorData], other: Mapping[str, TensorData], notes: list[str]
 ) -> dict[str, TensorData]:
-    """A checkpoint without the parts of names that the other one lacks; several that fit alike are a note."""
+    """Return a checkpoint without parts of names that the other lacks; note several equal fits."""
     shapes = [{name: data.shape for name, data in each.items()} for each in (side, other)]
     found = align(*shapes)
     notes += found.notes

@@ -92,7 +92,7 @@ def _message(name: str, change: Change) -> str:
 
 
 def _shown(path: Path) -> str:
-    """A path below the working directory as GitHub wants it: relative to that, with forward slashes."""
+    """Return a path as GitHub wants it: relative to the working directory, with forward slashes."""
     absolute = path.resolve()
     try:
         return absolute.relative_to(Path.cwd().resolve()).as_posix()

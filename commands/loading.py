@@ -100,7 +100,7 @@ class Loading:
         return constructor_arguments(self.arguments)
 
     def constant_inputs(self) -> dict[str, object]:
-        """The --constant options: numbers or lists as Python or JSON writes them, or arrays of files."""
+        """Return the --constant options: numbers or lists in Python or JSON, or arrays of files."""
         from ..frontends.input_files import read_array
         from ..ir import UsageError
 
@@ -283,6 +283,6 @@ oracle_option = click.option(
 
 
 def oracle_for(ctx: click.Context, graph: Graph, python: str | None) -> str | None:
-    """The Python for a source: the environment names one for those that it is for, an option for all."""
+    """Return the oracle's Python: from the environment for sources that need it, or from an option."""
     named = ctx.get_parameter_source("oracle") is click.core.ParameterSource.COMMANDLINE
     return python if named or graph.origin.framework == "mxnet" else None

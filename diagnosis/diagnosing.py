@@ -10,7 +10,7 @@ from .subject import Subject
 
 
 def diagnose(subject: Subject) -> list[Change]:
-    """Every finding about a live model and the file that made it; none for one that was read as data."""
+    """Return every finding about a live model and its file; none for a model that was read as data."""
     return [change for _, find in FINDINGS for change in find(subject)] if _is_live(subject) else []
 
 

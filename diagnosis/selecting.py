@@ -58,7 +58,7 @@ class Wanted:
 
 
 def find_silenced(subject: Subject, changes: Sequence[Change]) -> list[Change]:
-    """The findings at lines whose statement has a comment ``# regraft: ignore``, or one with their code.
+    """Return findings at statements with a comment ``# regraft: ignore``, or one with their code.
 
     A finding that names several lines is silenced where all of them have it.
     """
@@ -111,7 +111,7 @@ def _files(subject: Subject) -> Iterable[Path]:
 
 
 def _silent_lines(path: Path) -> dict[int, set[str] | None]:
-    """Line -> the codes that a comment silences there, None for all; of a statement, on each of its lines."""
+    """Return line -> codes that a comment silences there (None for all), on every line of a statement."""
     try:
         tokens = list(tokenize.tokenize(io.BytesIO(path.read_bytes()).readline))
     except (OSError, SyntaxError, tokenize.TokenError):

@@ -176,7 +176,7 @@ def parse_file(path: Path) -> ast.Module | None:
 
 
 def belonging(tree: ast.Module, name: str) -> list[ast.stmt]:
-    """The statements at the top of a file that `name` is made of: its own and those of what it uses."""
+    """Return the top-level statements of a file that make `name`: its own and those it uses."""
     binding: dict[str, list[ast.stmt]] = {}
     for statement in tree.body:
         for bound in _names_bound(statement):

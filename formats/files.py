@@ -1,4 +1,4 @@
-"""Writing output: all files of it as one change, never half, and never over a user's file unless told to.
+"""Writes output: all of its files as one change, never half, and never over a user's file without --force.
 
 Several files in a folder cannot be renamed as one, but one link can. To replace `a` and `b`, each of them in
 turn becomes a symbolic link to a file of the same contents in a folder of ours::

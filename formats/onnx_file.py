@@ -87,7 +87,7 @@ def _tensor(file: MappedFile, field: protobuf.Field, header: _Header) -> TensorD
 
 
 def _loaded(file: MappedFile, field: protobuf.Field, name: str) -> Callable[[], np.ndarray]:
-    """A loader for what is not raw bytes of this file: onnx's own, which checks where external data lie."""
+    """Return a loader for elements that are not raw bytes of this file: onnx's, which checks places."""
 
     def load() -> np.ndarray:
         import onnx

@@ -53,7 +53,7 @@ class SavedArray:
 
 
 def read_params(path: Path) -> list[SavedArray]:
-    """The arrays of a ``.params`` file, none of them loaded: each reads its slice of the file when asked.
+    """Return the arrays of a ``.params`` file, unloaded: each reads its slice of the file when asked.
 
     Raises:
         ModelError: when the file is missing, truncated or malformed, with the byte at fault.

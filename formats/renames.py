@@ -341,7 +341,7 @@ def write_renames(
 
 
 def _text(value: object) -> str:
-    """JSON of a part, a list with one element a line: Python's own encoder of indented text is slow."""
+    """Return JSON of a part with one list element per line: Python's indenting encoder is slow."""
     if isinstance(value, list) and value:
         return "[\n  " + ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in value) + "\n ]"
     return json.dumps(value, indent=1, ensure_ascii=False).replace("\n", "\n ")

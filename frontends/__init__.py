@@ -206,7 +206,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
 
 
 def read_tree(model: object, options: LoadOptions) -> Graph:
-    """The static part of a model: modules, registrations and parameters; nothing is captured or run."""
+    """Return the static part of a model: modules, registrations and parameters, without a run."""
     framework, found = resolve(model, options)
     graph = frontend(framework).load().read_tree(found, options)
     graph.origin.notes += options.noted

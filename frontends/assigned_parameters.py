@@ -59,7 +59,7 @@ def assigned_in(tree: ast.AST, *, own: bool) -> Iterator[tuple[str, str, str, in
 
 
 def _chain(node: ast.expr) -> tuple[str, str]:
-    """The name that a chain of attributes and numbers begins with, and its path below; empty for no chain."""
+    """Return the first name of a chain of attributes and numbers, and its path; empty for no chain."""
     steps: list[str] = []
     while True:
         if isinstance(node, ast.Attribute):

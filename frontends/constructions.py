@@ -62,7 +62,7 @@ def construction_of(model: Any, path: str = "") -> Construction | None:
 
 
 def arguments_of(part: Any) -> dict[str, Any] | None:
-    """The arguments that a library's layer was constructed with, by name; None where nobody watched."""
+    """Return the constructor arguments of a library's layer by name; None if it was not watched."""
     try:
         return _given.get(part)
     except TypeError:  # what cannot be referred to weakly was not watched
@@ -118,7 +118,7 @@ def current_call(frame: FrameType | None) -> Construction | None:
 
 
 def call_at(made: Construction, name: str) -> ast.Call | None:
-    """The syntax of a call in its file as it is now; None where it does not call a class of that name."""
+    """Return the current syntax of a call in its file; None if it calls no class of that name."""
     try:
         calls = _calls(Path(made.file).read_bytes())
     except (OSError, SyntaxError, ValueError):

@@ -206,7 +206,7 @@ def _follows(sample: _Sample, law: Initializer) -> bool:
 
 
 def _plain(sample: _Sample) -> Initializer | None:
-    """A normal or uniform law about 0 with the spread that many values show; None where they show neither."""
+    """Return a normal or uniform law about 0 with the spread of many values; None if neither fits."""
     if sample.count < _FEWEST:
         return None
     std = sqrt(sample.square)

@@ -92,7 +92,7 @@ class InputSpec:
             )
 
     def array(self, seed: int = 0, high: int = 2) -> Array:
-        """A seeded array: within the bounds; else standard normal for floats, below `high` for integers.
+        """Return a seeded array: within bounds; else normal for floats, below `high` for integers.
 
         Raises:
             UsageError: as `require_size` does.

@@ -169,7 +169,7 @@ def loop_scale(scale: Any) -> float:
 
 
 def read_scaler(scale: Any) -> LossScaler | None:
-    """The scaler that a loop takes out of the gradients again; None for a number, and for one that is off."""
+    """Return the scaler that a loop divides out of gradients; None for a number or an idle scaler."""
     if hasattr(scale, "get_growth_factor"):  # torch's
         if not scale.is_enabled():
             return None

@@ -111,7 +111,7 @@ def _of_pass(cls: type[Pass]) -> Page:
 
 
 def sections(cls: type[Pass]) -> Mapping[str, str]:
-    """Heading -> text of a pass's documentation; what is above the first heading under an empty one."""
+    """Return heading -> text of a pass's documentation; text above the first heading has an empty one."""
     found: dict[str, list[str]] = {"": []}
     at = ""
     for line in cleandoc(cls.__doc__ or "").splitlines():

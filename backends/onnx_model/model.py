@@ -93,7 +93,7 @@ def used_parameters(graph: Graph) -> list[Parameter]:
 
 
 def _opset(graph: Graph) -> int:
-    """The opset of a model: an older one for operators whose newer version ONNX Runtime has no kernel of."""
+    """Return the opset of a model: an older one for operators without a newer kernel in ONNX Runtime."""
     return 21 if any(node.op_type in _BEHIND for _, node in walk_operators(graph)) else OPSET
 
 

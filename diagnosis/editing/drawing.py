@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def drawing(call: cst.Call, edit: Edit) -> cst.Call | None:
-    """A call that draws from another law: ``nn.init.…_(tensor)``, or with one ``initializer(…)`` in it.
+    """Return a call that draws from another law: ``nn.init.…_(tensor)`` or an ``initializer(…)``.
 
     Returns:
         The call with everything else as it was; None where it is written in no such way.
@@ -42,7 +42,7 @@ _INIT = m.Name("init") | m.Attribute(attr=m.Name("init"))
 
 
 def following(assignment: cst.Assign, edit: Edit) -> cst.SimpleStatementLine | None:
-    """The statement that draws a parameter of the layer that is assigned; None where it has no one name."""
+    """Return the statement that draws a parameter of an assigned layer; None without a single name."""
     made = assignment.value
     if len(assignment.targets) != 1 or not isinstance(made, cst.Call):
         return None

@@ -275,7 +275,7 @@ def _editor(edits: Sequence[Edit]):
             return cst.FlattenSentinel([updated_node, *behind]) if behind else updated_node
 
     def _given(call: cst.Call, edit: Edit) -> cst.Call | None:
-        """A call with an argument in place of the one it has, or after the others; None for `**options`."""
+        """Return a call with a replaced or an added last argument; None for `**options`."""
         value = cst.parse_expression(edit.new)
         present = _argument(call, edit.name, edit.position)
         other = _argument(call, *edit.instead)
@@ -320,7 +320,7 @@ def _editor(edits: Sequence[Edit]):
         return [*others, last.with_changes(comma=between)]
 
     def _last(argument: cst.Arg) -> cst.Arg:
-        """The argument as the last one of a call: without the comma where it stood on the call's line."""
+        """Return the argument as a call's last one: without the comma where it stood on the call's line."""
         return argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)
 
     return Editor()

@@ -30,7 +30,7 @@ class _Assignment:
 
 
 def find(subject: Subject) -> list[Change]:
-    """A finding for every Parameter that is not called by its first path, and a note for ties that are."""
+    """Return a finding for every Parameter not named by its first path, and a note for such ties."""
     if subject.framework != "mindspore":
         return []
     assignments = list(_assignments(subject))
@@ -56,7 +56,7 @@ def _named_otherwise(
     others: list[str],
     assignments: list[_Assignment],
 ) -> Change | None:
-    """A finding of a Parameter that is not called by its path; None for a name that the user gave it."""
+    """Return a finding of a Parameter not named by its path; None for a name that the user gave it."""
     decisive = [each for each in assignments if _is_decisive(subject, each)]
     here = next((each for each in decisive if each.path == path), None)
     if here is not None:
@@ -148,7 +148,7 @@ def _is_one_cell(subject: Subject, path: str, others: list[str]) -> bool:
 
 
 def _assignments(subject: Subject) -> Iterator[_Assignment]:
-    """The assignments to what parts of parts hold, in the model's classes and behind them in its file."""
+    """Yield the assignments to parts of parts, in the model's classes and after them in its file."""
     for above, part in subject.parts():
         start = f"{above}." if above else ""
         for found in assigned_in_class(type(part)):

@@ -113,7 +113,7 @@ def _thrown(statement: ast.stmt) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _statements(function: Function) -> Iterator[ast.stmt]:
-    """The statements of a function, without those that expect an exception or belong to an inner one."""
+    """Yield the statements of a function, without guarded ones and those of inner functions."""
     stack: list[ast.stmt] = list(reversed(function.body))
     while stack:
         node = stack.pop()

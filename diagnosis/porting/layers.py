@@ -58,7 +58,7 @@ class _Layer:
         return type(self.part).__name__
 
     def given(self, argument: str) -> ast.expr | None:
-        """The expression that the call gives for an argument; None for none, or where no call was seen."""
+        """Return the call's expression for an argument; None if there is none or no call was seen."""
         if self.call is None:
             return None
         named = next((k.value for k in self.call.keywords if k.arg == argument), None)
@@ -145,7 +145,7 @@ def _children(part: Any) -> list[Any]:
 
 
 def _library_name(cls: type) -> str:
-    """The name of the library's class that a class is or derives from: the user's own may have any name."""
+    """Return the library's class that a class is or derives from: the user's own may have any name."""
     return next((base.__name__ for base in cls.__mro__ if is_library_class(base)), "")
 
 
@@ -155,7 +155,7 @@ def _is_users(owner: Any) -> bool:
 
 
 def _judge_padding(layer: _Layer) -> Trap | None:
-    """A convolution that pads "same" by default: nothing to tell apart where the window is one cell."""
+    """Judge a convolution that pads "same" by default; no trap if the window is one cell."""
     part = layer.part
     windows, strides = _as_numbers(part.kernel_size), _as_numbers(part.stride)
     if part.pad_mode != "same" or not layer.leaves_out("pad_mode"):
@@ -194,7 +194,7 @@ def _judge_padding(layer: _Layer) -> Trap | None:
 
 
 def _find_same_pads(graph: Graph) -> dict[str, list[int]]:
-    """Path of a convolution -> what padding "same" comes to at the graph's sizes, where they are known."""
+    """Return convolution's path -> pads of padding "same" at the graph's sizes, where known."""
     found: dict[str, list[int]] = {}
     for operator in graph.operators():
         if operator.op_type == "Conv" and operator.call is not None:
@@ -232,7 +232,7 @@ def _compute_same(axes: Iterable[tuple[int | None, int, int, int]]) -> list[int]
 
 
 def _judge_bias(layer: _Layer) -> Trap | None:
-    """A convolution without bias, but for one that a normalisation follows, which takes a bias out again."""
+    """Judge a convolution without bias, unless a normalisation follows, which removes a bias."""
     if layer.part.has_bias or not layer.leaves_out("has_bias"):
         return None
     if layer.following.startswith(("BatchNorm", "InstanceNorm", "SyncBatchNorm")):

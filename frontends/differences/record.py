@@ -56,7 +56,7 @@ class Difference:
 
 
 def _outermost(source: str) -> ast.Call | None:
-    """The call that an expression is, past subscripts, methods and calls of the layer that it constructs."""
+    """Return the call in an expression, past subscripts, methods and calls of its layer."""
     node = ast.parse(source, mode="eval").body
     while not isinstance(node, ast.Call) or isinstance(node.func, ast.Call):
         if isinstance(node, ast.Call):

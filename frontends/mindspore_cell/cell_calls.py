@@ -146,7 +146,7 @@ class _Walk:
         self.source[node.name] = ("call", number)
 
     def _entered(self, marker: Marker, home: int | None, source: Any) -> int | None:
-        """The recorded call that an entry marker begins: same Cell, same caller, same argument, in order."""
+        """Return the recorded call of an entry marker: same Cell, caller and argument, in order."""
         if home is not None and id(self.calls[home].cell) == marker.cell and self.calls[home].parent is None:
             self.taken.add((home, marker.position))  # the outermost call, whose caller is nobody
             return home

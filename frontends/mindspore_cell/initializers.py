@@ -53,7 +53,7 @@ def _values(parameter: Parameter) -> np.ndarray | None:
 
 
 def _stated(cell: Any, attribute: str, parameter: Any) -> Initializer | None:
-    """The distribution that a layer says `cell.<attribute>` was drawn from, or None where it says none."""
+    """Return the distribution from which `cell.<attribute>` was drawn by its layer, or None."""
     pending = getattr(parameter, "init_mode", None)
     if pending is not None:
         return law_of_object(getattr(pending, "init", None))

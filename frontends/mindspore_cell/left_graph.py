@@ -55,7 +55,7 @@ def steps_in_python(compile_: Callable[[], object], is_users: Callable[[str], bo
 
 
 def _steps(text: str, is_users: Callable[[str], bool]) -> tuple[list[str], str]:
-    """The lines behind each call of Python in a listing; those that only read what another gave come last."""
+    """Return the lines behind each Python call in a listing, mere readers of results last."""
     first: dict[str, str] = {}
     later: dict[str, str] = {}
     chosen: dict[str, str] | None = None
@@ -76,7 +76,7 @@ def _steps(text: str, is_users: Callable[[str], bool]) -> tuple[list[str], str]:
 
 
 def lines_to_numpy(cls: Any) -> list[str]:
-    """File and line of every ``.asnumpy()`` in the construct of a class, or in its functions called there."""
+    """Return file and line of every ``.asnumpy()`` in a class's construct or functions called there."""
     for each in cls.__mro__:
         found = class_source(each) if "construct" in vars(each) else None
         if found is not None:

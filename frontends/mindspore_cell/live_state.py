@@ -168,7 +168,7 @@ def _is_called_unnamed(method: str) -> bool:
 
 
 def _functions(held: Any) -> Iterator[FunctionType]:
-    """The functions that are kept in something: a method, a property, a function, or a container of them."""
+    """Yield functions kept in an attribute: a method, a property, a function, a container of them."""
     if isinstance(held, property):
         held = (held.fget, held.fset)
     for each in (
@@ -183,7 +183,7 @@ _METHODS = (MethodType, staticmethod, classmethod)
 
 
 def _names(code: CodeType, held: Container[str]) -> Iterator[str]:
-    """The names in code, and what writes without one: an index, and an attribute that holds a Parameter."""
+    """Yield the names in code, and writes without one: an index, an attribute that holds a Parameter."""
     yield from code.co_names
     for instruction in get_instructions(code):
         if instruction.opname == "STORE_SUBSCR":

@@ -29,7 +29,7 @@ class CellPlace:
         return f"{found.file}:{found.line}" if found else ""
 
     def of_registration(self, name: str) -> str:
-        """File and line where the Cell was registered as `name`, or of the nearest class of the user's."""
+        """Return file and line of the Cell's registration as `name`, or of the nearest user's class."""
         place = self.above
         seen = registrations(place.owner).get(name) if place is not None else None
         if seen is not None:
@@ -44,7 +44,7 @@ class CellPlace:
 
 @lru_cache(maxsize=4096)
 def _registration(tree: ast.Module, name: str) -> int | None:
-    """Line of `self.<name> = …` or of `insert_child_to_cell("<name>", …)`; a computed name matches any."""
+    """Return the line that registers `<name>`, by assignment or insertion; a computed name matches any."""
     computed: int | None = None
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):

@@ -138,7 +138,7 @@ def _numpy_dtype(parameter: Any) -> Any:
 
 
 def _container(cell: Any) -> str | None:
-    """The kind of container, for MindSpore's own classes: a subclass may have a `construct` of its own."""
+    """Return the kind of container, for MindSpore's classes: a subclass may have its own `construct`."""
     for cls in type(cell).__mro__:
         if cls.__name__ in _CONTAINERS and cls.__module__.startswith("mindspore.nn"):
             own = type(cell).construct is cls.construct
@@ -216,5 +216,5 @@ def _held_in(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _safe(name: str) -> str:
-    """A registration name without dots: ParameterTuple registers its members under their full names."""
+    """Return a registration name without dots: ParameterTuple registers members by full names."""
     return name.replace(".", "_")

@@ -17,7 +17,7 @@ def symbol_beside(params: Path) -> Path | None:
 
 
 def find_params(symbol: Path) -> Path | None:
-    """The parameters beside ``x-symbol.json``: the highest epoch of ``x-NNNN.params``, or ``x.params``."""
+    """Return the file beside ``x-symbol.json``: the highest ``x-NNNN.params``, or ``x.params``."""
     prefix = symbol.name.removesuffix(".json").removesuffix("-symbol")
     numbered = [
         p

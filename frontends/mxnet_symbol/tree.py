@@ -139,7 +139,7 @@ def _data(node: SymbolNode, index: int, variables: Variables, stored: Stored) ->
 
 
 def _multipliers(node: SymbolNode, slot: str) -> dict[str, object]:
-    """The factors on learning rate and decay that a variable states, as old files wrote them on the layer."""
+    """Return the factors on learning rate and decay in a variable, as old files wrote them on layers."""
     factors = {f"{slot}_{key}": node.hidden.get(f"__{key}__", "1.0") for key in ("lr_mult", "wd_mult")}
     return {name: value for name, value in factors.items() if value != "1.0"}
 
@@ -154,7 +154,7 @@ def _fix_gammas(tree: Tree, symbol: Symbol) -> None:
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:
-    """A node name as attribute name: without dots, and once; `taken` holds the last number tried of each."""
+    """Return a node name as a unique attribute name without dots; `taken` holds the last number of each."""
     plain = name.replace(".", "_") or "unnamed"
     result = plain
     while result in taken:

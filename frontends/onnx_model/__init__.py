@@ -280,7 +280,7 @@ def _symbol(text: str, taken: set[str]) -> str:
 
 
 def _read_at_sizes(types: dict[str, TensorType], arrays: dict[str, np.ndarray], lowered: Any) -> Graph:
-    """The graph with symbols where it reads alike with numbers there, else with the sizes of the examples."""
+    """Return the graph with symbols where numbers read the same, else with the examples' sizes."""
     static = {name: TensorType(dtype_name(a.dtype), tuple(a.shape)) for name, a in arrays.items()}
     symbols = {
         dim: size

@@ -122,7 +122,7 @@ class Aliases:
         return any(isinstance(v, Value) and isinstance(self._graph.producer(v), Parameter) for v in values)
 
     def _chain(self, target: Node, new: Value | Complex) -> dict[Node, Value | Complex]:
-        """The target, what it views, and so on up to the memory's first name, with their new values."""
+        """Return the target, its views up to the memory's first name, with their new values."""
         chain: dict[Node, Value | Complex] = {target: new}
         while True:
             written = written_argument(target)

@@ -50,7 +50,7 @@ class Context:
                     self._of_data.setdefault(found, (value, axis))
 
     def shape_value(self, sizes: Sequence[Size]) -> Value:
-        """Sizes as an int64 vector: a constant where all are static, else taken from values at hand."""
+        """Return sizes as an int64 vector: a constant if all are static, else from values at hand."""
         if all(isinstance(s, int) for s in sizes):
             return self.b.constant(list(sizes), "int64")
         parts: list[Value] = []
@@ -75,7 +75,7 @@ class Context:
         return value if dtype == "int64" else self.b.op("Cast", value, to=onnx_dtype(dtype))
 
     def stop_gradient(self, value: Value) -> Value:
-        """The value without a gradient into what it is made of; itself where none of that is trained."""
+        """Return the value without a gradient to its sources; itself if none of them is trained."""
         floating = self.graph.known_type(value).dtype in ("float16", "bfloat16", "float32", "float64")
         return self.b.op("regraft.StopGradient", value) if floating and self.trains(value) else value
 

@@ -55,7 +55,7 @@ class Coverage:
         self.reasons: dict[str, str] = {}
 
     def missing(self) -> list[tuple[str, Node]]:
-        """Every use of an operator that has neither a lowering nor an expansion, with the operator's name.
+        """Return every use of an operator without a lowering or expansion, with the operator's name.
 
         Raises:
             SpecialisedError: when an expansion needs static sizes.
@@ -102,7 +102,7 @@ class Coverage:
         return True
 
     def _missing_name(self, node: Node, depth: int = 3) -> str | None:
-        """The name of an operator that has neither a lowering nor a decomposition into some that have."""
+        """Return the operator's name if it has no lowering and no decomposition into lowered ones."""
         if has_complex(node) and is_tensor_result(node) and not is_structural(node):
             return None if self._expand_complex(node, depth) else target_name(node.target)
         name = _required_name(node)

@@ -83,7 +83,7 @@ class NestedContext(Context):
         return None  # a nested graph is read as a whole: its values are at hand in all of it
 
     def _elsewhere(self, size: Size) -> Value:
-        """A size that no value of this graph carries: a number of this graph, or computed around it."""
+        """Return the value of a size that has none in this graph: a constant, or one computed around it."""
         if size in self._counts:
             return self._counts[size]
         return self.captured(self._nested.outer.shape_value([size]))

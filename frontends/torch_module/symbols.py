@@ -198,7 +198,7 @@ def _whole(size: Any) -> Any:
 
 
 def _quotient(real: Any) -> tuple[Any, Any] | None:
-    """Numerator and denominator of a real number computed from sizes; None where they do not tell its floor.
+    """Return numerator and denominator of a number computed from sizes; None if its floor is open.
 
     A quotient of whole numbers below 2**52 that is no whole number rounds to none either, so that the last
     operation may round; all before it must be exact.
@@ -212,7 +212,7 @@ def _quotient(real: Any) -> tuple[Any, Any] | None:
 
 
 def _exact(real: Any) -> tuple[Any, int] | None:
-    """Numerator and power of two of a number that floats hold exactly; None where that is not known."""
+    """Return numerator and power of two of an exact float number; None if that is unknown."""
     import sympy
     from torch.utils._sympy import functions
 

@@ -77,7 +77,7 @@ def _is_affine(view: View) -> bool:
 
 
 def _total(view: View, slot: int, axis: int) -> Expression:
-    """Sums over an axis of no elements, all 0: MindSpore leaves products over such an axis uninitialised."""
+    """Return sums over an empty axis, all 0: MindSpore leaves products over such an axis uninitialised."""
     return sum_of_none(view.atom(slot), axis, keep=axis < 0)
 
 

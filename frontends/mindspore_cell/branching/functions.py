@@ -110,7 +110,7 @@ class Functions:
         return found
 
     def _tail_calls(self, start: list[str], without: frozenset[str]) -> list[str]:
-        """The functions that some call as the last thing, by way of others too, themselves included."""
+        """Return the functions that tail-call some functions, also indirectly, with those themselves."""
         found: dict[str, None] = {}
         stack = list(start)
         while stack:

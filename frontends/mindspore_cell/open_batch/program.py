@@ -88,7 +88,7 @@ def makes_of_sizes(cells: Sequence[Any]) -> bool:
 
 
 def _names_in_use(cells: Sequence[Any]) -> Iterator[Sequence[str]]:
-    """The names in every function of the user's that a construct runs, but those that training alone asks."""
+    """Yield names in every user function that a construct runs, except those that only training asks."""
     seen: set[CodeType] = set()
     waiting = [(f, type(cell)) for cell in cells for f in _methods(type(cell), "construct")]
     while waiting:

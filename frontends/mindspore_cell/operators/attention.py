@@ -97,7 +97,7 @@ def _construct() -> Any:
 
 @cache
 def _primitive() -> Any:
-    """The class of the primitive, made when MindSpore is there; it is compiled for its types, never run."""
+    """Return the primitive's class, made if MindSpore is there; it is compiled for types, never run."""
     from mindspore.ops import PrimitiveWithInfer
 
     class Attention(PrimitiveWithInfer):

@@ -76,7 +76,7 @@ def transposed_convolution(call: Call) -> Value:
 
 @TABLE.op("BiasAdd")
 def bias_add(call: Call) -> Value:
-    """A bias along axis 1; onto a product that nothing else reads it becomes that operator's own bias."""
+    """Add a bias along axis 1; a product with no other reader takes it as its own."""
     if call.int(2) not in (0, _NCDHW):
         raise call.unsupported("expected channels first")
     x, bias = call.value(0), call.value(1)

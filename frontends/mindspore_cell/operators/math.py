@@ -313,7 +313,7 @@ def clamp(call: Call) -> Value:
 
 
 def _same_type(call: Call) -> tuple[Value, Value]:
-    """Two operands to compare; a Python number takes the other's type, and two tensors the wider one."""
+    """Return two operands to compare; a Python number takes the other's type, tensors the wider one."""
     kinds = [type(call.arg(i)) for i in (0, 1)]
     known = [call.dtype_of(call.value(i)) for i, kind in enumerate(kinds) if kind not in (int, float, bool)]
     floats = [dtype for dtype in known if "float" in dtype]

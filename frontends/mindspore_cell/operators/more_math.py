@@ -173,7 +173,7 @@ def hamming_window(call: Call) -> Value:
 
 @TABLE.op("NewZeros", "NewOnes")
 def new_tensor(call: Call) -> Value:
-    """Return zeros or ones of a shape, of the operand's type unless another is told."""
+    """Return zeros or ones of a shape, by default of the operand's type."""
     call.ignore(0, 2)
     number = call.constant(int(call.operator == "NewOnes"), call.dtype)
     return call.op("Expand", number, call.shape_value(call.sizes(1)))

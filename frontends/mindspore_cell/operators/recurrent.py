@@ -22,7 +22,7 @@ _RESULTS = {"LSTM": 3, "GRU": 2, "RNN": 2, "LSTMCell": 2, "GRUCell": 1, "RNNCell
 
 
 def recurrent_kind(cell: Any) -> str:
-    """The class of MindSpore's whose `construct` a recurrent Cell has (``LSTM``, ``GRUCell``); else empty."""
+    """Return the MindSpore class whose `construct` a recurrent Cell has (``LSTM``…); else empty."""
     from mindspore import nn
 
     for name in (*_STACKS, *_CELLS):
@@ -69,7 +69,7 @@ def _constructs() -> tuple[Any, Any]:
 
 @cache
 def _primitive() -> Any:
-    """The class of the primitive, made when MindSpore is there; it is compiled for its types, never run."""
+    """Return the primitive's class, made if MindSpore is there; it is compiled for types, never run."""
     from mindspore.ops import PrimitiveWithInfer
 
     class Recurrent(PrimitiveWithInfer):

@@ -414,7 +414,7 @@ def _opened(module: Module) -> Iterator[None]:
 
 
 def example_arrays(saved: Saved, inputs: NamedArrays, path: str) -> list[np.ndarray]:
-    """The example inputs of a saved program, in order: those given, else its own; none where it has none.
+    """Return a saved program's example inputs in order: given ones, else its own; none without any.
 
     Raises:
         ModelError: when their number, shapes or element types do not fit the program.

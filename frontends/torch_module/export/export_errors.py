@@ -140,7 +140,7 @@ _WRAPPED = ("module", "_orig_mod", "_fsdp_wrapped_module", "_forward_module", "_
 
 
 def _place_of(module: Module, error: Exception) -> str:
-    """The model's line that raised; where torch ran a trace of it again, the line that the trace states."""
+    """Return the model's line that raised; if torch reran a trace, the line that the trace states."""
     raised = traceback.extract_tb(error.__traceback__)
     stated = re.findall(r'File "([^"]+)", line (\d+), in', str(error).partition("Original traceback:")[2])
     traced = [traceback.FrameSummary(file, int(line), "", lookup_line=False) for file, line in stated]
@@ -275,7 +275,7 @@ _SELECTIONS = frozenset(
 
 
 def _selecting(module: Module, error: Exception) -> str | None:
-    """The innermost module of a model that was selecting boxes when torch refused; None for other errors."""
+    """Return the innermost module that was selecting boxes when torch refused; None for other errors."""
     if not is_refusal(error):
         return None
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]

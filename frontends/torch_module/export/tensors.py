@@ -38,7 +38,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def as_real(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as graphs have it: a complex one as a view of its real and imaginary parts on a last axis."""
+    """Return a tensor in the graph's form: a complex one as real and imaginary parts on a last axis."""
     import torch
 
     if not tensor.is_complex():

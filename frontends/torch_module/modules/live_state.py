@@ -130,7 +130,7 @@ class Untouched:
         _write_back(self._memories, self._copies)
 
     def changed(self, module: Module) -> list[Changed]:
-        """The parameters and buffers of a module that have other values by now than before the block."""
+        """Return a module's parameters and buffers whose values changed since before the block."""
         return [
             (table, name, tensor.detach().clone())
             for m in module.modules()

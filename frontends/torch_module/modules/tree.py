@@ -37,7 +37,7 @@ class Tree:
     parameters: dict[int, int] = field(default_factory=dict)
 
     def layer_of(self, parameters: set[int]) -> int | None:
-        """The one layer of torch's own that holds just these parameters (and perhaps buffers), or None."""
+        """Return the single layer of torch that holds just these parameters (perhaps buffers), or None."""
         found = [
             module.key
             for module in self.graph.modules

@@ -279,7 +279,7 @@ class SchemaReader:
         return value
 
     def _path(self, path: str) -> str:
-        """The path of a module or tensor: torch writes its parts into source, between double quotes."""
+        """Return the path of a module or tensor: torch writes its parts into source, in double quotes."""
         if not path or not path.isprintable() or any(c in path for c in "\"'\\{}#") or ".." in path:
             raise self._wrong("the path of a module or tensor", path)
         return path

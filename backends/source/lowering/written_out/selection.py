@@ -122,7 +122,7 @@ def reverse_sequence(b: Builder, node: Operator, operands: Operands) -> list[Ter
 
 @TABLE.op("ScatterElements")
 def scatter_elements(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """A ScatterND, whose kernel runs in one thread; its indices say the places along the axes before, too.
+    """Write a ScatterND, whose kernel runs in one thread; its indices include the leading axes.
 
     Trailing axes along which the indices repeat and reach all of the tensor are written as slices.
     """
@@ -211,7 +211,7 @@ def unpooled(b: Builder, node: Operator, operands: Operands) -> list[Term] | Non
 
 @TABLE.op("Unique")
 def unique_slices(b: Builder, node: Operator, operands: Operands) -> list[Term] | None:
-    """Slices along an axis, all compared with all: each new one's place is how many new ones precede it."""
+    """Compare all slices along an axis: the place of each new one is the number of earlier new ones."""
     (x,) = given(b, operands, 1)
     if x is None or node.attribute("axis") is None or (sizes := sizes_of(x)) is None:
         return None
