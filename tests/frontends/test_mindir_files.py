@@ -338,7 +338,7 @@ def test_data_lies_beside_the_file(folder: Path, tmp_path: Path, location: str) 
     (inner / "split_variables" / "data_0").write_bytes((folder / "split_variables" / "data_0").read_bytes())
     path = inner / "split_graph.mindir"
     path.write_bytes(broken(moved)((folder / "split_graph.mindir").read_bytes()))
-    with pytest.raises(regraft.RegraftError, match="E101 (expected|the model's data file)"):
+    with pytest.raises(regraft.RegraftError, match=r"E101 (expected|the model's data file)"):
         regraft.load(path)
 
 
