@@ -14,7 +14,7 @@ from ...source.emitting import (
     State,
     View,
 )
-from ...source.expressions import ATOM, Attribute, call
+from ...source.expressions import ADD, ATOM, MULTIPLY, Attribute, Brackets, Literal, call, infix, method
 from .initializers import construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
@@ -205,3 +205,13 @@ def rms_norm_layer(view: View) -> NnLayer:
         dtype=dtype_argument(weight),
     )
     return NnLayer(constructor, (State(1, "weight"),))
+
+
+@TABLE.call("MeanVarianceNormalization")
+def mean_variance(view: View) -> Expression:
+    """Emit ``(x - x.mean(…)) / (x.std(…) + 1e-9)``, which is never of a variance below zero."""
+    axes = tuple(view.operator.ints("axes") or (0, 2, 3))
+    mean = method(view.atom(), "mean", axes, keepdim=True)
+    deviation = method(view.atom(), "std", axes, correction=0, keepdim=True)
+    apart = infix(view.tensor(0, ADD), "-", mean, ADD)
+    return infix(Brackets(apart), "/", Brackets(infix(deviation, "+", Literal(1e-9), ADD)), MULTIPLY)
