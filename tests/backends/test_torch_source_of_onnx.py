@@ -445,3 +445,71 @@ def test_forms_are_onnxs(kind):
             assert a.dtype == b.dtype, (nodes, text)
             assert a.shape == b.shape, (nodes, text)
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=f"{nodes}\n{text}")
+
+
+CHANNELS_LAST = """
+<ir_version: 8, opset_import: ["" : 15]>
+net (float[N,8,8,3] x) => (float[N,5] y) {
+  a = Transpose<perm=[0,3,1,2]>(x)
+  b = Conv<auto_pad="SAME_UPPER", strides=[2,2], kernel_shape=[3,3]>(a, stem, stem_bias)
+  c = Transpose<perm=[0,2,3,1]>(b)
+  d = Relu(c)
+  e = Transpose<perm=[0,3,1,2]>(d)
+  f = Conv<auto_pad="SAME_UPPER", group=4, kernel_shape=[3,3]>(e, depthwise)
+  g = Transpose<perm=[0,2,3,1]>(f)
+  h = ReduceMean<axes=[1,2], keepdims=0>(g)
+  y = MatMul(h, head)
+}
+"""
+
+
+def test_a_net_of_channels_last_is_layers_and_trains(tmp_path):
+    from onnx import numpy_helper
+
+    model = parser.parse_model(CHANNELS_LAST)
+    for name, shape in (
+        ("stem", (4, 3, 3, 3)),
+        ("stem_bias", (4,)),
+        ("depthwise", (4, 1, 3, 3)),
+        ("head", (4, 5)),
+    ):
+        model.graph.initializer.append(numpy_helper.from_array(floats(*shape), name))
+    graph = regraft.load(model)
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
+    assert report.passed
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert text.count("(nn.Module)") == 1
+    for layer in ("nn.Conv2d(3, 4, 3, stride=2)", "nn.Conv2d(4, 4, 3, padding=1, groups=4, bias=False)"):
+        assert layer in text
+    net = built(regraft.rewrite(graph).graph, tmp_path / "again").train()
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+    x, first = torch.from_numpy(floats(2, 8, 8, 3)), None
+    for _ in range(3):
+        loss = net(x).square().mean()
+        first = loss.item() if first is None else first
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < first
+
+
+def test_places_that_an_operator_found_are_read_as_they_are():
+    x = shuffled(2, 6)
+    head, nodes = (
+        "(float[2,6] x) => (float[2,3] y)",
+        ["k = Constant<value_ints=[3]>() v, i = TopK(x, k) y = GatherElements<axis=1>(x, i)"],
+    )
+    (got,), text = run(model_of(head, *nodes), x)
+    assert "% x.shape" not in text
+    assert np.array_equal(got, -np.sort(-x, 1)[:, :3])
+
+
+def test_the_forms_of_a_file_export_and_compile():
+    """No size of a Resize that is known is read of a tensor."""
+    for head, nodes, arrays in ROWS["modes of Resize that torch lacks"]:
+        model = model_of(head, *nodes)
+        graph = regraft.rewrite(regraft.load(model, {"x": arrays[0]})).graph
+        net = built(graph, Path(run.folder) / str(next(NUMBER)))
+        x = torch.from_numpy(arrays[0])
+        exported = torch.export.export(net, (x,)).module()
+        torch.testing.assert_close(exported(x), net(x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....ir import Parameter
+from ....ir import Graph, Operator, Parameter, Value
 from ...source.emitters.settings import number
 from ...source.emitters.subscripts import gather_by_subscript, slice_by_subscript
 from ...source.emitting import (
@@ -93,9 +93,7 @@ def gather_elements(view: View) -> Expression:
 
 def _from_front(view: View, axis: int) -> Part:
     """Return indices counted from the front: ``indices % x.shape[1]`` where some may be negative."""
-    indices = view.constant(1)
-    is_known = not indices.size or indices.min() >= 0 if indices is not None else False
-    if is_known or (indices is None and view.graph.origin.framework == "torch"):
+    if _is_counted_from_front(view.graph, view.value(1)):
         return view.tensor(1)
     return infix(view.tensor(1, MULTIPLY), "%", Element(Attribute(view.atom(), "shape"), axis), MULTIPLY)
 
@@ -111,6 +109,39 @@ def gather_nd(view: View) -> Expression:
 
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+_MOVES = (
+    "Unsqueeze",
+    "Squeeze",
+    "Expand",
+    "Reshape",
+    "Transpose",
+    "Flatten",
+    "Tile",
+    "Slice",
+    "Split",
+    "Gather",
+)
+"""Operators whose results are elements of their first operand."""
+
+
+def _is_counted_from_front(graph: Graph, value: Value, depth: int = 8) -> bool:
+    """Whether no index is negative: constants that are not, places that an operator found, or torch's own."""
+    known = graph.constant_value(value)
+    if known is not None:
+        return not known.size or bool(known.min() >= 0)
+    if graph.origin.framework == "torch":
+        return True
+    node = graph.producer(value)
+    if not isinstance(node, Operator) or not depth:
+        return False
+    if node.op_type in ("ArgMax", "ArgMin", "NonZero") or (node.op_type == "TopK" and value.output == 1):
+        return True
+    if node.op_type in (*_MOVES, "Cast", "Identity"):
+        first = graph.operands(node.key)[0]
+        return first is not None and _is_counted_from_front(graph, first, depth - 1)
+    return False
 
 
 @TABLE.call("ScatterElements")

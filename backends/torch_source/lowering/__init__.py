@@ -9,6 +9,7 @@ from ...source.lowering.join_dense import JoinDense
 from ...source.lowering.unstack_slices import UnstackSlices
 from ...source.lowering.write_out_operators import WriteOutOperators
 from ..dialect import DIALECT, can_emit
+from .separate_pads import SeparatePads
 from .widen_unsigned import WidenUnsigned
 
 LOWERING = passes_for(
@@ -16,6 +17,7 @@ LOWERING = passes_for(
     own=(
         WriteOutOperators(can_emit),  # whose expansions are met like all others
         WidenUnsigned(),
+        SeparatePads(),
         IndexUnitSlices(),
         UnstackSlices(),
         JoinDense(),
