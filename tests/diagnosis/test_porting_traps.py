@@ -284,7 +284,7 @@ def test_dropout_keeps_and_an_embedding_is_small() -> None:
 def test_padding_is_told_at_the_size_of_the_input(tmp_path: Path) -> None:
     code = net("self.c = nn.Conv2d(4, 5, 3, 2, has_bias=True)", "self.c(x)")
     (even,) = found(tmp_path, code, inputs=["1x4x8x8"])
-    assert "0 before and 1 after at this input, as no padding of torch's does" in even.message
+    assert "0 before and 1 after at this input, unlike any padding of torch" in even.message
     (odd,) = found(tmp_path, code, inputs=["1x4x9x9"])
     assert "1 on each side at this input, as torch's does with padding=1" in odd.message
     tight = net("self.c = nn.Conv2d(4, 5, 2, 2, has_bias=True)", "self.c(x)")
@@ -376,7 +376,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_a_torch_model_is_no_port(tmp_path: Path) -> None:
     result = regraft.check(torch.nn.Sequential(torch.nn.GELU()), ported_from="torch")
-    assert "no port" in result.skipped["traps of porting"]
+    assert "not a port" in result.skipped["traps of porting"]
 
 
 def test_what_regraft_writes_has_no_trap(tmp_path: Path) -> None:

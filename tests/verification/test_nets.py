@@ -510,7 +510,10 @@ def test_operators_of_what_one_side_has_in_one_function_are_not_counted() -> Non
     report = regraft.verify(Attending(), Attending(written=True), inputs)
     assert not report.passed
     [row] = report.nets.settings
-    assert (str(row), row.write) == ("factor 0.5 against none", "`k.transpose(1, 2)` * 0.5")
+    assert str(row) == (
+        "call `tnn.functional.scaled_dot_product_attention(q, k, v)` against "
+        "`torch.softmax(q @ k.transpose(1, 2), -1) @ v`"
+    )
 
 
 def test_a_kernel_of_an_unknown_size_leaves_the_padding_open() -> None:
