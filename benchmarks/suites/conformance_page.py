@@ -42,12 +42,12 @@ expected. Each is read, written and run; it is right when every output has the e
 and values, within the case's own tolerance. `make conformance` runs it and writes this page.
 
 Cases are judged whose operators are of the domain `ai.onnx`: for ONNX where ONNX Runtime itself is right on
-the original file; for MindSpore where all types are those of MindSpore (no strings, sequences, complex
-numbers, bfloat16, or numbers of fewer than 8 bits) and nothing is drawn at random.
+the original file; for MindSpore and PyTorch where all types are those that both have (no strings, sequences,
+complex numbers, bfloat16, or numbers of fewer than 8 bits) and nothing is drawn at random.
 
-Many node tests give axes, shapes and counts as inputs of the model. They are inputs of the MindSpore net too,
-and may differ from call to call. A case that is refused as it stands is run again with **settings given as
-inputs taken as constants**; what is right only so stands in a column of its own. In most models they are
+Many node tests give axes, shapes and counts as inputs of the model. They are inputs of the emitted net too,
+and may differ from call to call. A case that MindSpore source refuses as it stands is run again with **settings
+given as inputs taken as constants**; what is right only so stands in a column of its own. In most models they are
 constants already; where they are not and are refused, make initializers of them.
 """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
-    """Return a tensor's values; bfloat16 by way of its bits, since NumPy has no such type of its own.
+    """Return a tensor's values; by way of their bits those of types that NumPy has not of its own.
 
     Raises:
         ModelError: when it has none.
@@ -32,8 +32,10 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
     tensor = tensor.detach().cpu()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name == "bfloat16" or name.startswith("float8_e"):
+        bits = torch.int16 if name == "bfloat16" else torch.uint8
+        return tensor.view(bits).numpy().view(numpy_dtype(name))
     return tensor.numpy()
 
 
@@ -57,8 +59,10 @@ def tensor_of(array: np.ndarray) -> torch.Tensor:
     """Return a tensor of its own with these values; the inverse of `array_of`."""
     import torch
 
-    if array.dtype == numpy_dtype("bfloat16"):
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    name = array.dtype.name
+    if name == "bfloat16" or name.startswith("float8_e"):
+        bits = np.int16 if name == "bfloat16" else np.uint8
+        return torch.from_numpy(array.view(bits).copy()).view(getattr(torch, name))
     return torch.from_numpy(np.array(array, copy=True))
 
 
