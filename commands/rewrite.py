@@ -108,14 +108,15 @@ if TYPE_CHECKING:
 @click.option(
     "--keep-prints",
     is_flag=True,
-    help="Keep a Cell's prints, dumps and summaries in a MindSpore output; by default they are left out, "
-    "with a note.",
+    help="Keep a Cell's prints, dumps and summaries in a MindSpore output, and its prints in a PyTorch "
+    "output; by default they are left out, with a note.",
 )
 @click.option(
     "--recipe",
     metavar="FILE.py:FUNCTION",
-    help="Also write train.py beside a MindSpore output, which trains as this recipe trains MODEL: RUNS THE "
-    "FILE. The function takes the net and returns a dict with loss, optimizer, schedule and so on.",
+    help="Also write train.py beside a MindSpore or PyTorch output, which trains as this recipe trains "
+    "MODEL: RUNS THE FILE. The function takes the net and returns a dict with loss, optimizer, schedule and "
+    "so on.",
 )
 @click.option("--no-fold", is_flag=True, help="Keep every BatchNormalization and Dropout in an ONNX output.")
 @click.option(

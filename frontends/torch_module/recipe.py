@@ -6,10 +6,14 @@ import warnings
 from collections.abc import Mapping
 
 from ...ir import ModelError
-from ...ir.recipe import Recipe, UpdateRule
+from ...ir.recipe import BEFORE, COUPLED, DECOUPLED, Recipe, Setting, UpdateRule
 from ..recipe_losses import read_loss
 from ..recipe_settings import (
     GROUPED,
+    Group,
+    adam,
+    decayed,
+    number,
     options_of,
     rates_of_groups,
     read_group,
@@ -34,14 +38,17 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
     """
     optimizer = script.optimizer
     class_name = type(optimizer).__name__
-    if class_name not in GROUPED or not type(optimizer).__module__.startswith("torch.optim"):
+    as_mindspore = getattr(optimizer, "UPDATE", None) == MINDSPORE_ADAM
+    is_torchs = type(optimizer).__module__.startswith("torch.optim") and class_name in GROUPED
+    if not (is_torchs or as_mindspore):
         raise refuse_optimizer(optimizer, reference, [f"torch.optim.{name}" for name in GROUPED])
     with warnings.catch_warnings():  # that the schedule moves before the optimizer does
         warnings.simplefilter("ignore")
         rates = rates_of_groups(lambda: optimizer.param_groups, script, steps, reference)
     rules: dict[str, UpdateRule] = {}
     for group, found in zip(optimizer.param_groups, rates, strict=True):
-        rule = UpdateRule(*read_group(class_name, group), found)
+        kind, settings = ("Adam", _mindspores_adam(group)) if as_mindspore else read_group(class_name, group)
+        rule = UpdateRule(kind, settings, found)
         for parameter in group["params"]:
             if id(parameter) not in names:
                 raise ModelError(
@@ -56,9 +63,25 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
     return Recipe(
         "torch",
         reference,
-        f"torch.optim.{class_name}",
+        f"torch.optim.{class_name}" if is_torchs else class_name,
         read_loss(script.loss, "torch.nn.modules"),
         rules,
         options_of(script),
         scaler=read_scaler(script.loss_scale),
+    )
+
+
+MINDSPORE_ADAM = "mindspore.nn.Adam"
+"""Value of `UPDATE` in an optimizer that computes as MindSpore's, such as those that regraft writes."""
+
+
+def _mindspores_adam(group: Group) -> dict[str, Setting]:
+    return adam(
+        [number(beta) for beta in group["betas"]],
+        number(group["eps"]),
+        amsgrad=bool(group["amsgrad"]),
+        corrected=bool(group["corrected"]),
+        nesterov=bool(group["nesterov"]),
+        place=BEFORE,
+        decay=decayed(number(group["weight_decay"]), DECOUPLED if group["decoupled"] else COUPLED),
     )

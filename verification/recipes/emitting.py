@@ -10,7 +10,7 @@ from ...backends import find_target
 from ...frontends.training_script import RecipeFunction, function_of
 from ...ir import Graph, ModelError
 from ..inputs import bindings, make_inputs
-from ..runners.emitted_net import emitted_net, net_inputs
+from ..runners.registry import written_net
 from ..runners.select_runner import own_runner, refuse_training
 from ..training.pairs import paired
 from .comparing import RATES, told
@@ -31,13 +31,10 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction, to: s
         ModelError: when the script cannot be read (E102, E704).
         BackendError: for what cannot be written (E602).
     """
-    import sys
-
     script = find_target(to).load("training.script")
     refuse_training(graph, folder, own=False)
     function, reference = function_of(recipe)
-    runner = own_runner(graph)
-    net, _, module = emitted_net(folder)
+    runner, net = own_runner(graph), written_net(folder)
     try:
         learner = cast(Learner, runner)
         first = make_inputs(graph, bindings(graph))
@@ -53,13 +50,12 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction, to: s
                 hint='return `"steps": …` from it too',
             )
         source = list(learner.follow(function, reference, [], frozenset()).start)
-        parameters = {p.name: p for p in net.get_parameters()}
         rules = {}
-        for pair in paired(graph, source, parameters, folder):
+        for pair in paired(graph, source, net.parameters, folder):
             held = [reading.recipe.rules[n] for n in pair.sources if n in reading.recipe.rules]
             if not held:
                 continue
-            if pair.target not in parameters:
+            if pair.target not in net.parameters:
                 raise ModelError(
                     "E704",
                     f"expected `{pair.sources[0]}`, which the optimizer holds, in the emitted net, got none",
@@ -67,13 +63,12 @@ def write_script(graph: Graph, folder: Path, recipe: str | RecipeFunction, to: s
                     hint="no module calls it: leave it out of the optimizer",
                 )
             rules[pair.target] = held[0]
-        trainable = [name for name, p in parameters.items() if p.requires_grad]
+        trainable = [name for name, is_trained in net.parameters.items() if is_trained]
         text = script.training_source(
-            replace(reading.recipe, rules=rules), trainable, net_inputs(net), Path(reference).name
+            replace(reading.recipe, rules=rules), trainable, net.inputs, Path(reference).name
         )
     finally:
         runner.close()
-        sys.modules.pop(module, None)
     path = folder / script.SCRIPT
     path.write_text(text, encoding="utf-8")
     return path

@@ -6,7 +6,7 @@ import ast
 import importlib.util
 import itertools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +34,19 @@ class EmittedCall:
     name: str
     cell: str
     arguments: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenNet:
+    """The net of an emitted folder, for what is written beside it.
+
+    Attributes:
+        parameters: name -> whether it is trained, in the net's order.
+        inputs: names of the arguments of its method.
+    """
+
+    parameters: Mapping[str, bool]
+    inputs: Sequence[str]
 
 
 class SourceRunner(Runner, Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 from ...frontends.mindspore_cell.initializers import state_laws
 from ...frontends.mindspore_cell.tree import walk
 from ...ir import Graph, ModelError
-from .emitted_folder import Paths, import_model, source_paths
+from .emitted_folder import Paths, WrittenNet, import_model, source_paths
 from .mindspore_cells import cells_of, refusal, start
 
 
@@ -94,6 +94,13 @@ def drawn_net(folder: Path) -> Graph:
     return graph
 
 
-def net_inputs(net: Any) -> list[str]:
-    """Return the names of the arguments of an emitted net's `construct`."""
-    return list(inspect.signature(net.construct).parameters)
+def describe_net(folder: Path) -> WrittenNet:
+    """Return the parameters of an emitted net, and the names of the arguments of its `construct`.
+
+    Raises:
+        ModelError: when ``model.py`` cannot be used.
+    """
+    net, _, name = emitted_net(folder)
+    sys.modules.pop(name, None)
+    trained = {p.name: bool(p.requires_grad) for p in net.get_parameters()}
+    return WrittenNet(trained, list(inspect.signature(net.construct).parameters))

@@ -20,7 +20,8 @@ from ..structure.settings import Setting
 from ..structure.sharing import Held
 from ..training.step import Step
 from .eager_runner import CallNames, EagerRunner
-from .emitted_net import drawn_net, emitted_net
+from .emitted_folder import WrittenNet
+from .emitted_net import describe_net, drawn_net, emitted_net
 from .mindspore_cells import (
     cells_of,
     evaluating,
@@ -440,3 +441,8 @@ def output_runner(path: Path, threads: int | None = None, *, optimised: bool = T
 def constructed(folder: Path) -> Graph:
     """Return the tree of the net that a folder's ``build(checkpoint=None)`` draws; see `registry`."""
     return drawn_net(folder)
+
+
+def written_net(folder: Path) -> WrittenNet:
+    """Return the parameters and inputs of the net that a folder builds; see `registry`."""
+    return describe_net(folder)

@@ -3,8 +3,9 @@
 A file has the functions that its row states: ``model_runner(graph)`` for live models, ``file_runner(graph)``
 for a model that is a file which its runtime may run (`Origin.trusted`),
 ``output_runner(path, threads, optimised=...)`` for what a target wrote, ``constructed(folder)`` for the tree
-of the net that a folder of source draws anew, and ``exact_runner(graph)`` for a model in float64. It is
-imported when something of its framework is run.
+of the net that a folder of source draws anew, ``written_net(folder)`` for the names of its parameters and
+inputs, and ``exact_runner(graph)`` for a model in float64. It is imported when something of its framework is
+run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...formats.renames import target_of
 
 if TYPE_CHECKING:
     from ...ir import Graph
-    from .emitted_folder import SourceRunner
+    from .emitted_folder import SourceRunner, WrittenNet
     from .runs import Runner
 
 
@@ -122,6 +123,14 @@ def source_runner(folder: Path) -> SourceRunner:
     assert found is not None
     runner: SourceRunner = found.load_for_outputs().output_runner(folder)
     return runner
+
+
+def written_net(folder: Path) -> WrittenNet:
+    """Return the parameters and inputs of the net that a folder of source builds."""
+    found = runtime_of_output(folder)
+    assert found is not None
+    net: WrittenNet = found.load_for_outputs().written_net(folder)
+    return net
 
 
 def renames_of_output(path: Path) -> Path:

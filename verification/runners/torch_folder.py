@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -12,7 +13,7 @@ from ...frontends import LoadOptions, read_tree
 from ...frontends.torch_module.export.tensors import array_of
 from ...ir import Graph, ModelError, TensorData
 from ..structure.sharing import Held
-from .emitted_folder import import_model, source_paths
+from .emitted_folder import WrittenNet, import_model, source_paths
 from .torch_runner import TorchRunner
 
 
@@ -88,6 +89,18 @@ def constructed(folder: Path) -> Graph:
         return read_tree(net, LoadOptions())
     finally:
         sys.modules.pop(name, None)
+
+
+def written_net(folder: Path) -> WrittenNet:
+    """Return the parameters of an emitted net, and the names of the arguments of its `forward`.
+
+    Raises:
+        ModelError: when ``model.py`` cannot be used.
+    """
+    net, name = _built(folder, lambda module: module.build())
+    sys.modules.pop(name, None)
+    trained = {name: parameter.requires_grad for name, parameter in net.named_parameters()}
+    return WrittenNet(trained, list(inspect.signature(net.forward).parameters))
 
 
 def output_runner(path: Path, threads: int | None = None, *, optimised: bool = True) -> TorchFolderRunner:

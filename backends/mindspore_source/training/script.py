@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ir import BackendError
-from ....ir.recipe import DECAY, Recipe, UpdateRule
+from ....ir.recipe import DECAY, KIND, Recipe, UpdateRule
 from ...source.formatting import format_source
-from .comments import escaped
-from .groups import count_text, group_tests, groups_of
-from .loss import loss_function
+from ...source.training.averages import require_decay
+from ...source.training.comments import escaped
+from ...source.training.groups import count_text, group_tests, groups_of
+from ...source.training.loss import loss_function
 from .optimizers import WrittenOptimizer, written_optimizer
 from .rates import RATES, rates_text
 from .step import recipe_source, step_source
@@ -29,8 +30,9 @@ def training_source(recipe: Recipe, trainable: Sequence[str], inputs: Sequence[s
     Raises:
         BackendError: for what cannot be written (E602).
     """
-    _refuse_averages(recipe)
+    require_decay(recipe)
     groups = groups_of(recipe, trainable)
+    _require_like_groups([rule for rule, _ in groups], recipe.reference)
     optimizer = written_optimizer(recipe, [rule for rule, _ in groups])
     scheduled = any(len(set(rule.rates)) > 1 for rule, _ in groups)
     averaged = recipe.options["averaged weights"] is not None
@@ -38,7 +40,7 @@ def training_source(recipe: Recipe, trainable: Sequence[str], inputs: Sequence[s
         _HEAD.format(
             reference=escaped(reference), names=", ".join(inputs), averaged=_AVERAGED if averaged else ""
         ),
-        loss_function(recipe.loss),
+        loss_function(recipe.loss, "MindSpore", lambda values: f"Tensor({values}, ms.float32)"),
         RATES if scheduled else "",
         optimizer.source,
         _optimizer_function(optimizer, groups, trainable),
@@ -70,15 +72,16 @@ from mindspore import Tensor, nn, ops
 _AVERAGED = '    ms.save_checkpoint(step.averaged(), "averaged.ckpt")  # the averaged weights\n'
 
 
-def _refuse_averages(recipe: Recipe) -> None:
-    """Refuse averages whose decay is not known."""
-    decay = recipe.options["averaged weights"]
-    if decay is not None and not (isinstance(decay, (int, float)) and 0 <= decay < 1):
+def _require_like_groups(rules: Sequence[UpdateRule], reference: str) -> None:
+    """Refuse groups that differ in more than MindSpore's optimizers let them."""
+    same = [{k: v for k, v in r.settings.items() if k not in (DECAY, KIND)} for r in rules]
+    kinds = {r.settings[KIND] for r in rules if KIND in r.settings}
+    if any(s != same[0] for s in same) or len({r.kind for r in rules}) > 1 or len(kinds) > 1:
         raise BackendError(
             "E602",
-            f"expected the decay of averaged weights, a number from 0 to 1, got {decay}",
-            place=recipe.reference,
-            hint='give `"ema": 0.999`: averages that start as the weights and follow them after every step',
+            "expected groups that differ in learning rate and weight decay, got groups that differ in more",
+            place=reference,
+            hint="MindSpore's optimizers apply every other setting to all groups",
         )
 
 
@@ -88,7 +91,7 @@ def _optimizer_function(
     first = groups[0][0]
     lines = ["", "def make_optimizer(net):", "    parameters = net.trainable_params()"]
     rows: list[str] = []
-    tests = group_tests([names for _, names in groups], trainable)
+    tests = group_tests([names for _, names in groups], trainable, "p.name")
     for at, ((rule, names), test) in enumerate(zip(groups, tests, strict=True)):
         chosen = "parameters" if not test else f"[p for p in parameters if {test}]"
         if len(groups) > 1 or test:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ....ir import BackendError
 from ....ir.recipe import LossRule
 from .comments import escaped
@@ -26,21 +28,26 @@ _ARGUMENTS = {
     "beta": ("beta", 1.0),
     "delta": ("delta", 1.0),
 }
-"""Setting -> the argument, and MindSpore's default."""
+"""Setting -> the argument, and its default; losses have the same names and arguments in every framework."""
 
 
-def loss_function(loss: LossRule) -> str:
+def loss_function(loss: LossRule, framework: str, tensor: Callable[[str], str]) -> str:
     """Return the function that makes the loss.
 
+    Args:
+        loss: the loss.
+        framework: name of the target's framework, for messages.
+        tensor: returns a float32 tensor of a list as source.
+
     Raises:
-        BackendError: for one that MindSpore does not have (E602).
+        BackendError: for one that the framework does not have (E602).
     """
     settings = dict(loss.settings)
     known = loss.kind in _LOSSES and settings.get("times", 1.0) == 1.0
     if not known or settings.get("class axis", 1) != 1 or settings.get("labels", "indices") != "indices":
         raise BackendError(
             "E602",
-            f"expected a loss that MindSpore has ({', '.join(sorted(_LOSSES))}), got `{loss.written}`"
+            f"expected a loss that {framework} has ({', '.join(sorted(_LOSSES))}), got `{loss.written}`"
             + (
                 f", {loss.kind} with {settings}"
                 if loss.kind
@@ -53,7 +60,7 @@ def loss_function(loss: LossRule) -> str:
     for name, (argument, default) in _ARGUMENTS.items():
         value = settings.get(name, default)
         if value != default:
-            text = f"Tensor({value}, ms.float32)" if isinstance(value, str) else repr(value)
+            text = tensor(value) if isinstance(value, str) else repr(value)
             arguments.append(f"{argument}={text}")
     told = f"  # `{escaped(loss.written)}`, identified by its values" if loss.measured else ""
     return f"\ndef make_loss():\n    return nn.{_LOSSES[loss.kind]}({', '.join(arguments)}){told}\n"

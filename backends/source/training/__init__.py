@@ -1,0 +1,1 @@
+"""What the training scripts beside every kind of source share: groups, rates, loss, comments."""

@@ -1,0 +1,250 @@
+"""train.py beside a PyTorch output: what trains the source trains the emitted module, and goes on."""
+
+import ast
+import copy
+import importlib.util
+import sys
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import regraft
+from regraft.backends.torch_source.training.script import training_source
+from regraft.frontends.torch_module.recipe import read_recipe
+from regraft.frontends.training_script import Script
+from regraft.ir import BackendError
+from regraft.ir.recipe import LossRule, LossScaler, Recipe, UpdateRule
+from regraft.verification.recipes.rules import updated
+
+NUMBER, STEPS = count(), 8
+NAMES = ["0.weight", "0.bias", "2.weight", "2.bias"]
+DATA = [(torch.rand(4, 6, generator=torch.Generator().manual_seed(n)), torch.arange(4)) for n in range(STEPS)]
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5))
+
+
+def momentum(net):
+    optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, nesterov=True, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=5)
+    more = {"clip_norm": 1.0, "loss_scale": 8.0, "ema": 0.9}
+    return {
+        "loss": nn.CrossEntropyLoss(label_smoothing=0.1),
+        "optimizer": optimizer,
+        "schedule": schedule,
+        **more,
+    }
+
+
+def adamw(net):
+    plain = [p for n, p in net.named_parameters() if "bias" in n]
+    decayed = [p for n, p in net.named_parameters() if "bias" not in n]
+    groups = [{"params": decayed}, {"params": plain, "weight_decay": 0.0, "lr": 2e-3, "betas": (0.8, 0.9)}]
+    optimizer = torch.optim.AdamW(groups, 1e-2, weight_decay=0.05, amsgrad=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40)
+    return {"loss": nn.CrossEntropyLoss(), "optimizer": optimizer, "schedule": schedule, "steps": STEPS}
+
+
+def rmsprop(net):
+    options = {"alpha": 0.9, "eps": 1e-4, "momentum": 0.5, "weight_decay": 0.01, "centered": True}
+    optimizer = torch.optim.RMSprop(net.parameters(), 1e-2, **options)
+    return {"loss": nn.CrossEntropyLoss(reduction="sum"), "optimizer": optimizer, "clip_value": 0.05}
+
+
+def adagrad(net):
+    options = {"lr_decay": 0.1, "eps": 1e-3, "initial_accumulator_value": 0.2, "maximize": True}
+    weights = torch.tensor([1.0, 2.0, 1.0, 1.0, 0.5])
+    return {
+        "loss": nn.CrossEntropyLoss(weights),
+        "optimizer": torch.optim.Adagrad(net.parameters(), 0.1, **options),
+    }
+
+
+def mixed(net):
+    optimizer = torch.optim.SGD(net.parameters(), 0.2, momentum=0.9)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
+    more = {"precision": torch.float16, "loss_scale": scaler, "clip_norm": 1.0}
+    return {"loss": nn.CrossEntropyLoss(), "optimizer": optimizer, **more}
+
+
+RECIPES = [momentum, adamw, rmsprop, adagrad, mixed]
+
+
+def by_hand(net, make):
+    """Losses of the loop that everybody writes, and the weights that it ends with, or their averages."""
+    script, losses = make(net.train()), []
+    averages = {n: p.detach().clone() for n, p in net.named_parameters()}
+    is_mixed = "precision" in script
+    scaler = script["loss_scale"] if is_mixed else torch.amp.GradScaler("cpu", enabled=False)
+    for x, labels in DATA:
+        script["optimizer"].zero_grad()
+        with torch.autocast("cpu", torch.float16, enabled=is_mixed):
+            loss = script["loss"](net(x), labels)
+        scaler.scale(loss * (1.0 if is_mixed else script.get("loss_scale", 1.0))).backward()
+        scaler.unscale_(script["optimizer"])
+        if "clip_norm" in script:
+            nn.utils.clip_grad_norm_(net.parameters(), script["clip_norm"])
+        if "clip_value" in script:
+            nn.utils.clip_grad_value_(net.parameters(), script["clip_value"])
+        scaler.step(script["optimizer"])
+        scaler.update()
+        if "schedule" in script:
+            script["schedule"].step()
+        for name, parameter in net.named_parameters():
+            averages[name].lerp_(parameter.detach(), 1 - script.get("ema", 0.0))
+        losses.append(loss.item())
+    return losses, averages
+
+
+def imported(path):
+    name = f"torch_training_{next(NUMBER)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def written(make, folder):
+    """The module of train.py, and the recipe that it is written from."""
+    module = net()
+    read = read_recipe(
+        Script(**make(module)), {id(p): n for n, p in module.named_parameters()}, STEPS, "t.py:r"
+    )
+    (folder / "train.py").write_text(training_source(read, NAMES, ["x"], "t.py:r"))
+    return imported(folder / "train.py"), read
+
+
+@pytest.mark.parametrize("make", RECIPES)
+def test_a_step_is_the_loop_of_torch(make, tmp_path):
+    module, recipe = written(make, tmp_path)
+    losses, averages = by_hand(net(), make)
+    training = module.Training(net())
+    found = [training.step(x, labels).item() for x, labels in DATA]
+    np.testing.assert_allclose(found, losses, rtol=1e-5)
+    assert len(set(found)) == STEPS
+    held = training.averages if recipe.options["averaged weights"] else dict(training.net.named_parameters())
+    for name, value in averages.items():
+        torch.testing.assert_close(held[name].detach(), value, rtol=1e-4, atol=1e-6)
+    again = read_recipe(
+        Script(**module.recipe(training.net)),
+        {id(p): n for n, p in training.net.named_parameters()},
+        STEPS,
+        "train.py:recipe",
+    )
+    assert again.options == recipe.options
+    assert {n: (r.kind, r.settings) for n, r in again.rules.items()} == {
+        n: (r.kind, r.settings) for n, r in recipe.rules.items()
+    }
+    np.testing.assert_allclose(again.rules["0.weight"].rates, recipe.rules["0.weight"].rates, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", RECIPES)
+def test_it_goes_on_from_what_was_saved(make, tmp_path):
+    module, _ = written(make, tmp_path)
+    whole = module.Training(net())
+    losses = [whole.step(*batch).item() for batch in DATA]
+    first = module.Training(net())
+    for batch in DATA[:4]:
+        first.step(*batch)
+    torch.save(first.state_dict(), tmp_path / "last.pth")
+    second = module.Training(net())
+    second.load_state_dict(torch.load(tmp_path / "last.pth", weights_only=True))
+    np.testing.assert_allclose([second.step(*batch).item() for batch in DATA[4:]], losses[4:], rtol=1e-5)
+
+
+ADAM = {"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "amsgrad": False, "nesterov": False}
+ADAM |= {"bias correction": True, "epsilon is added": "to the root before its correction"}
+UNCORRECTED = {k: v for k, v in ADAM.items() if k != "epsilon is added"} | {"bias correction": False}
+DECAYED = {"weight decay": 0.1, "decay": "added to the gradient (L2)"}
+APART = {"weight decay": 0.1, "decay": "apart from the gradient (decoupled)"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {**ADAM, "weight decay": 0.0},
+        {**ADAM, **DECAYED, "nesterov": True},
+        {**ADAM, **DECAYED, "amsgrad": True},
+        {**UNCORRECTED, **APART},
+    ],
+    ids=["adam", "nesterov", "amsgrad", "AdamWeightDecay"],
+)
+def test_mindspores_adam_is_written_as_a_class(settings, tmp_path):
+    rule = UpdateRule("Adam", settings, (0.01,))
+    source = training_source(recipe_of(rules=dict.fromkeys(NAMES, rule)), NAMES, ["x"], "t.py:r")
+    (tmp_path / "train.py").write_text(source)
+    module, start = imported(tmp_path / "train.py"), net()
+    training = module.Training(copy.deepcopy(start))
+    values = {n: p.detach().double() for n, p in start.named_parameters()}
+    states: dict[str, dict[str, Any]] = {n: {} for n in values}
+    for x, labels in DATA:
+        training.step(x, torch.eye(5)[labels])
+        for name, parameter in training.net.named_parameters():
+            values[name] = updated(rule, states[name], values[name], parameter.grad.double(), 0.01)
+    for name, parameter in training.net.named_parameters():
+        torch.testing.assert_close(parameter.detach().double(), values[name], rtol=1e-4, atol=1e-6)
+    read = read_recipe(
+        Script(**module.recipe(start)), {id(p): n for n, p in start.named_parameters()}, 1, "r"
+    )
+    assert {n: r.settings for n, r in read.rules.items()} == dict.fromkeys(NAMES, settings)
+
+
+def recipe_of(**changes: Any) -> Recipe:
+    rule = UpdateRule("SGD", {"momentum": 0.0, "weight decay": 0.0}, (0.1,))
+    options = {"clip norm": None, "clip value": None, "gradients times": 1.0, "precision": None}
+    parts = {
+        "loss": LossRule("squared error", {"reduction": "mean"}, "nn.MSELoss"),
+        "rules": {"0.weight": rule},
+        "options": {**options, "averaged weights": None, **changes.pop("options", {})},
+    }
+    return Recipe("torch", "t.py:r", "torch.optim.SGD", **{**parts, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"options": {"precision": "o2"}}, "float16 or bfloat16, got `o2`"),
+        ({"options": {"averaged weights": "a AveragedModel"}}, "the decay of averaged weights"),
+        ({"scaler": LossScaler(8.0)}, "a loss scaler that grows"),
+        ({"loss": LossRule("", {}, "my_loss")}, "a loss that PyTorch has.*my_loss"),
+        ({"rules": {}}, "an optimizer over the net's parameters"),
+        (
+            {
+                "rules": {
+                    "0.weight": UpdateRule("SGD", {"momentum": 0.0, "weight decay": 0.0}, (0.1,)),
+                    "0.bias": UpdateRule("Adam", {**ADAM, "weight decay": 0.0}, (0.1,)),
+                }
+            },
+            "for all groups",
+        ),
+        (
+            {"rules": {"0.weight": UpdateRule("Adadelta", {"weight decay": 0.0}, (0.1,))}},
+            "expected one of torch.s SGD",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_refused(changes, message):
+    with pytest.raises(BackendError, match=rf"E602 .*{message}"):
+        training_source(recipe_of(**changes), NAMES, ["x"], "t.py:r")
+
+
+def test_names_of_files_are_text_and_nothing_else():
+    tree = ast.parse(training_source(recipe_of(), NAMES, ["x"], 'a""".py\nimport nothing_of_that_name'))
+    assert [type(node) for node in tree.body[1:3]] == [ast.Import, ast.ImportFrom]
+
+
+def test_a_rewrite_writes_it_and_follows_it(tmp_path):
+    graph = regraft.load(net(), (torch.rand(4, 6),))
+    files, report = regraft.rewrite_file(
+        graph, regraft.rewrite(graph), tmp_path / "out", "torch", recipe=momentum
+    )
+    assert "train.py" in [f.name for f in files]
+    assert report.passed
+    assert report.recipes.trajectory.steps == 20
