@@ -13,18 +13,6 @@ DOMAIN = "regraft.mindspore"
 TABLE = DeclarationTable(DOMAIN)
 
 
-def _per_channel(operator: Operator, types: Types) -> list[TensorType | None]:
-    """Infer the type of the input; axis 1 must be as long as the slope, unless the slope has one element."""
-    given, slope = types[0], types[1]
-    if given and slope and given.shape and slope.shape and len(given.shape) > 1:
-        channels, slopes = given.shape[1], slope.shape[0]
-        if isinstance(channels, int) and isinstance(slopes, int) and slopes not in (1, channels):
-            raise InvalidGraphError(
-                "E301", f"expected {channels} slopes of `{operator.op_type}`, got {slopes}"
-            )
-    return [given]
-
-
 def is_batch_of_products(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     """Whether matrices of two shapes meet in pairs: as many on either side, and no batch is broadcast."""
     return len(a) == len(b) > 2 and a[:-2] == b[:-2] and None not in a[:-2]
@@ -96,13 +84,6 @@ TABLE.add(
     ],
     infer=_top_k,
     summary="ONNX's TopK, whose places are int32",
-)
-TABLE.add(
-    "PRelu",
-    inputs="X slope",
-    infer=_per_channel,
-    summary="PRelu of one slope a channel, given as (C): nn.PReLU",
-    traits=Traits(elementwise=True, activation=True, bends=(0.0,)),
 )
 TABLE.add(
     "Sigmoid",

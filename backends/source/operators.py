@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...ir import InvalidGraphError, Operator, TensorType
 from ...ir.declarations import DeclarationTable
+from ...ir.traits import Traits
 
 DOMAIN = "regraft.source"
 
@@ -25,6 +26,18 @@ def infer_first(operator: Operator, types: Types) -> list[TensorType | None]:  #
 
 def _infer_nothing(operator: Operator, types: Types) -> list[TensorType | None]:  # noqa: ARG001 - a typing rule
     return [None] * len(operator.types)
+
+
+def _per_channel(operator: Operator, types: Types) -> list[TensorType | None]:
+    """Infer the type of the input; axis 1 must be as long as the slope, unless the slope has one element."""
+    given, slope = types[0], types[1]
+    if given and slope and given.shape and slope.shape and len(given.shape) > 1:
+        channels, slopes = given.shape[1], slope.shape[0]
+        if isinstance(channels, int) and isinstance(slopes, int) and slopes not in (1, channels):
+            raise InvalidGraphError(
+                "E301", f"expected {channels} slopes of `{operator.op_type}`, got {slopes}"
+            )
+    return [given]
 
 
 def _of_branches(operator: Operator, types: Types) -> list[TensorType | None]:
@@ -68,6 +81,13 @@ TABLE.add(
     inputs="sizes",
     infer=infer_first,
     summary="A tensor of sizes, which are Python numbers before",
+)
+TABLE.add(
+    "PRelu",
+    inputs="X slope",
+    infer=_per_channel,
+    summary="PRelu of one slope a channel, given as (C): nn.PReLU",
+    traits=Traits(elementwise=True, activation=True, bends=(0.0,)),
 )
 TABLE.add(
     "Entry",

@@ -6,7 +6,7 @@ from mindspore import nn
 
 import regraft
 from regraft.backends.torch_source import emit_source
-from regraft.ir import parse
+from regraft.ir import TensorData, parse
 
 ROWS = {
     "a layer norm of an open size": (
@@ -46,6 +46,45 @@ ROWS = {
         """,
         "F.avg_pool1d(F.pad(x, (0, 1)), 3, stride=2)",
     ),
+    "slopes of the channels": (
+        """
+        %x = input "x" : f32[N,4,3]
+        %s = param "s" : f32[4]
+        %0 = const [4, 1] : i64[2]
+        %1 = Reshape(%s, %0) : f32[4,1]
+        %y = PRelu(%x, %1) : f32[N,4,3]
+        """,
+        "F.prelu(x, self.s)",
+    ),
+    "slopes of the last axis": (
+        """
+        %x = input "x" : f32[N,4,4]
+        %s = param "s" : f32[4]
+        %y = PRelu(%x, %s) : f32[N,4,4]
+        """,
+        "x.clamp(min=0) + self.s * x.clamp(max=0)",
+    ),
+    "a hard swish": (
+        """
+        %x = input "x" : f32[N,4]
+        %0 = const 3.0 : f32[]
+        %1 = Add(%x, %0) : f32[N,4]
+        %2 = const 0.0 : f32[]
+        %3 = const 6.0 : f32[]
+        %4 = Clip(%1, %2, %3) : f32[N,4]
+        %5 = Div(%4, %3) : f32[N,4]
+        %y = Mul(%x, %5) : f32[N,4]
+        """,
+        "F.hardswish(x)",
+    ),
+    "a global mean": (
+        """
+        %x = input "x" : f32[N,3,4,4]
+        %0 = GlobalAveragePool(%x) : f32[N,3,1,1]
+        %y = Flatten(%0) : f32[N,3]
+        """,
+        "x.mean((2, 3))",
+    ),
 }
 """Kind -> (operators, what is written of them)."""
 
@@ -54,6 +93,9 @@ ROWS = {
 def test_a_form_is_written_and_computes_the_same(kind, tmp_path):
     operators, written = ROWS[kind]
     graph = parse(f'graph main {{\n{operators}\nreturn "y" = %y\n}}')
+    for parameter in graph.parameters():
+        values = np.linspace(-0.5, 0.5, parameter.data.shape[0], dtype=np.float32)
+        parameter.data = TensorData.of(values)
     assert written in emit_source(graph)
     _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
     assert report.passed

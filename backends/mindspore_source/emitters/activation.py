@@ -264,7 +264,7 @@ def clip(view: View) -> Expression:
     return call("ops.clamp", view.use(0), min=low, max=high)
 
 
-@TABLE.layer("PRelu", "regraft.mindspore.PRelu")
+@TABLE.layer("PRelu", "regraft.source.PRelu")
 def prelu_layer(view: View) -> NnLayer:
     """Emit nn.PReLU: one slope a channel, or one for all."""
     slope = view.parameter(1)
@@ -280,7 +280,7 @@ def prelu_layer(view: View) -> NnLayer:
     return NnLayer(construct("PReLU", num_parameters=count, init=first), (state,))
 
 
-@TABLE.call("PRelu", "regraft.mindspore.PRelu")
+@TABLE.call("PRelu", "regraft.source.PRelu")
 def prelu(view: View) -> Expression:
     """Emit the formula, because slopes broadcast as in ONNX."""
     node = view.graph.node(view.value(1).node)

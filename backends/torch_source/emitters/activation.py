@@ -173,20 +173,31 @@ def clip(view: View) -> Expression:
     return method(view.atom(), "clamp", min=low, max=high)
 
 
-@TABLE.layer("PRelu")
+@TABLE.layer("PRelu", "regraft.source.PRelu")
 def prelu_layer(view: View) -> NnLayer:
     """Emit nn.PReLU: one slope a channel, or one for all."""
     slope = view.parameter(1)
     size = slope.data.shape
     count = int(np.prod(size))
-    channels = view.shape()[1] if view.rank() > 1 else None
-    if not (count == 1 or (count == channels and max(size) == count)) or slope.data.dtype != "float32":
-        raise Refused
-    if count > 1 and len(size) not in (1, view.rank() - 1):  # slopes of another axis
+    if slope.data.dtype != "float32" or not (count == 1 or _is_of_channels(view)):
         raise Refused
     state = State(1, "weight") if size == (count,) else State(1, "weight", "reshape", (count,))
     start = (slope.initializer or SLOPE).number("value", SLOPE.number("value"))
     return NnLayer(construct("PReLU", num_parameters=count, init=start), (state,))
+
+
+def _is_of_channels(view: View) -> bool:
+    """Whether slopes are of the channels, as they are stored or as they broadcast."""
+    shape = view.shape(1)
+    if view.rank() < 2 or shape[:1] != view.shape()[1:2]:
+        return False
+    return bool(view.operator.domain) or shape[1:] == (1,) * (view.rank() - 2)
+
+
+@TABLE.call("regraft.source.PRelu")
+def prelu_of_channels(view: View) -> Expression:
+    """Emit F.prelu, whose slopes are of the channels."""
+    return mark_light(call("F.prelu", view.use(0), view.tensor(1)))
 
 
 @TABLE.call("PRelu")

@@ -43,7 +43,7 @@ def _triangle(array: np.ndarray) -> Call | None:
     return None
 
 
-def _tensor(array: np.ndarray, dtype: str) -> Call:
+def _tensor(array: np.ndarray, dtype: str) -> Part:
     """Return ``torch.tensor([...], dtype=torch.int64)``; of no elements, ``torch.zeros(0, 3)``."""
     kind = () if dtype == "float32" else (Argument("dtype", torch_dtype(dtype)),)
     if not array.size:

@@ -77,7 +77,7 @@ def applied(drawn: Call, tensor: Part) -> Call:
     return Call(drawn.callee, (Argument("", tensor), *drawn.arguments))
 
 
-def made(function: str, shape: Sequence[int], dtype: str = "float32", name: str = "") -> Call:
+def made(function: str, shape: Sequence[int], dtype: str = "float32", name: str = "") -> Expression:
     """Return ``torch.zeros(3, 4)``; the type is stated where it is not torch's default.
 
     Args:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ....ir.types import dtype_of_onnx
 from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
-from ...source.expressions import ADD, MULTIPLY, call, infix
-from .initializers import torch_dtype
+from ...source.expressions import ADD, MULTIPLY, call, infix, method
+from .initializers import made, torch_dtype
 
 TABLE = EmitterTable()
 
@@ -26,8 +26,8 @@ def drawn(view: View) -> Expression:
     """Emit torch.rand or torch.randn."""
     operator = view.operator
     normal = operator.op_type == "RandomNormal"
-    dtype = torch_dtype(dtype_of_onnx(operator.int("dtype")))
-    found = call("torch.randn" if normal else "torch.rand", tuple(operator.ints("shape")), dtype=dtype)
+    dtype = dtype_of_onnx(operator.int("dtype"))
+    found = made("torch.randn" if normal else "torch.rand", operator.ints("shape"), dtype)
     return _of_law(view, found, normal=normal)
 
 
@@ -46,7 +46,6 @@ def drawn_like(view: View) -> Expression:
 @TABLE.call("Multinomial")
 def multinomial(view: View) -> Expression:
     """Emit torch.multinomial, which takes probabilities, of the logarithms that ONNX takes."""
-    if dtype_of_onnx(view.operator.int("dtype")) != "int64":
-        raise Refused
-    size = view.operator.int("sample_size")
-    return call("torch.multinomial", call("torch.exp", view.use(0)), size, replacement=True)
+    dtype, size = dtype_of_onnx(view.operator.int("dtype")), view.operator.int("sample_size")
+    found = call("torch.multinomial", call("torch.exp", view.use(0)), size, replacement=True)
+    return found if dtype == "int64" else method(found, "to", torch_dtype(dtype))

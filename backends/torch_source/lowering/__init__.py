@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from ...source.lowering import passes_for
 from ...source.lowering.adopt_projections import AdoptProjections
+from ...source.lowering.drop_reduced_axes import DropReducedAxes
+from ...source.lowering.fold_prelu_slopes import FoldPreluSlopes
 from ...source.lowering.index_unit_slices import IndexUnitSlices
 from ...source.lowering.join_dense import JoinDense
+from ...source.lowering.restore_hard_swish import RestoreHardSwish
+from ...source.lowering.restore_leaky_relu import RestoreLeakyRelu
 from ...source.lowering.unstack_slices import UnstackSlices
 from ...source.lowering.write_out_operators import WriteOutOperators
 from ..dialect import DIALECT, can_emit
@@ -15,6 +19,10 @@ from .widen_unsigned import WidenUnsigned
 LOWERING = passes_for(
     DIALECT,
     own=(
+        FoldPreluSlopes(),
+        RestoreLeakyRelu(),
+        RestoreHardSwish(),
+        DropReducedAxes(),
         WriteOutOperators(can_emit),  # whose expansions are met like all others
         WidenUnsigned(),
         SeparatePads(),

@@ -1,4 +1,4 @@
-"""restore-leaky-relu: what nn.LeakyReLU of MindSpore computes is that layer again."""
+"""restore-leaky-relu: a LeakyReLU that computes a maximum of products is one layer again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RestoreLeakyRelu(PatternPass):
         class LeakyReLU.
 
     Why:
-        MindSpore's layer is written so, and comes back as the layer that it was.
+        A framework's own layer may be written so, and comes back as the layer that it was.
 
     Leaves alone:
         Other modules: where x is 0, the gradient of a maximum is not that of a LeakyRelu.

@@ -16,10 +16,10 @@ class FoldPreluSlopes(PatternPass):
 
     What it does:
         Makes a PRelu whose slope of one a channel is a Reshape or Unsqueeze of a parameter a
-        `regraft.mindspore.PRelu` of the parameter itself.
+        `regraft.source.PRelu` of the parameter itself.
 
     Why:
-        ONNX wants slopes of (C, 1, 1), which broadcast; MindSpore's nn.PReLU wants (C), as it is stored.
+        ONNX wants slopes of (C, 1, 1), which broadcast; nn.PReLU of a framework wants (C), as it is stored.
 
     Leaves alone:
         Slopes that are computed in any other way.
