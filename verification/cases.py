@@ -36,6 +36,7 @@ from .inputs import (
     resize_inputs,
 )
 from .jumps.breakpoints import Breakpoints
+from .jumps.epsilons import FACTOR, has_epsilon
 from .jumps.equalities import Equalities, find_apart
 from .jumps.exactness import Exactness
 from .jumps.singular import Singularities
@@ -101,6 +102,7 @@ class Cases:
         self._undefined = Undefined(sides.graph, sides.source)
         self._singular = Singularities(sides.graph)
         self._breakpoints = Breakpoints(sides.graph, target)
+        self._has_epsilon = any(has_epsilon(graph) for graph in (sides.graph, target) if graph is not None)
         self._exactness = Exactness(sides.graph, self._singular)
         self._equalities = Equalities(sides.graph)
         self._example: Arrays | None = None
@@ -161,7 +163,10 @@ class Cases:
             outputs += self._contradict_assumptions(sizes)
         if varied:
             outputs += self._run_kinds(sizes, mixed)
-            for factor, given in self._amplify(first).items():
+            scaled = self._amplify(first)
+            if self._has_epsilon and drawn:
+                scaled[FACTOR] = {name: multiply_floats(array, FACTOR) for name, array in first.items()}
+            for factor, given in scaled.items():
                 outputs += self._run_another(sizes, f"x{factor:g}", given, self._make_redraw(sizes, factor))
             special = add_nonfinite(first)
             branches_met, asking = self._bending.note_branches(special), self._undefined.asking

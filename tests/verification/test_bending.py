@@ -156,7 +156,7 @@ def test_a_pair_that_does_not_differ_shows_the_epsilon_of_a_distance(tmp_path: P
     other_number(1e-6, 1e-7)(model)
     onnx.save(model, file)
     failed = [row.case for row in verify(graph, file).outputs if not row.passed]
-    assert failed == ["N=2, equal inputs"]
+    assert failed == ["N=2, x0.0001", "N=2, equal inputs"]
 
 
 def test_what_no_input_reaches_is_listed() -> None:
