@@ -80,6 +80,7 @@ CONVOLUTIONS: tuple[Difference, ...] = (
         "pads zeros, whatever its mode",
         "what lies opposite its edge",
         ("1x4x8x8",),
+        said='ops.pad(x, (1, 1, 1, 1), mode="reflect")',
     ),
     Difference(
         'nn.Conv2d(4, 5, 3, padding=1, padding_mode="replicate", bias=False)',
@@ -88,6 +89,7 @@ CONVOLUTIONS: tuple[Difference, ...] = (
         "pads zeros, whatever its mode",
         "its edge",
         ("1x4x8x8",),
+        said='ops.pad(x, (1, 1, 1, 1), mode="replicate")',
     ),
     Difference(
         'nn.Conv1d(4, 5, 3, padding=1, padding_mode="circular", bias=False)',
@@ -96,6 +98,7 @@ CONVOLUTIONS: tuple[Difference, ...] = (
         "pads zeros, whatever its mode",
         "its other end",
         ("2x4x9",),
+        said='ops.pad(x, (1, 1), mode="circular")',
     ),
     *(
         Difference(

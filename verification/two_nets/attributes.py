@@ -10,10 +10,12 @@ from ...frontends.class_source import is_library_class
 from ...frontends.constructions import part_at
 from ...ir import Graph, Operator
 from .operator_settings import COUNTED, READ, WRITTEN_OUT, Read, Side, is_same, on_the_same_axes
+from .padding_before import arguments_of_padding, call_behind_padding
 from .remedies import (
     Arguments,
     arguments_for,
     body_of,
+    expression_of,
     function_for,
     line_of,
     place_of,
@@ -229,6 +231,11 @@ def _advised(
     if row.attribute == "padding" and "output_padding" not in dict(arguments):
         arguments += without_output_padding(target, row.target) if arguments else ()
     statement = "" if arguments else function_for(framework, row.attribute, row.source)
+    if row.attribute == "padding_mode" and whole is not None:
+        mode, pads = str(row.source), whole["padding"]
+        arguments = arguments_of_padding(framework, row.class_name, mode, pads)
+        layer = expression_of(row.target)
+        statement = "" if arguments else call_behind_padding(framework, layer, mode, pads)
     place = place_of(target, row.target, operator)
     return replace(row, arguments=arguments, statement=statement, place=place)
 
@@ -249,6 +256,8 @@ def _settings(source: Side, target: Side) -> Iterator[tuple[str, Read, Read, boo
                 if a is None or b is None:
                     continue
                 agree = is_same(a, b)
+                if attribute in _PADDINGS and _leaves_padding(attribute, mine, theirs):
+                    continue
                 if attribute == "ceil_mode" and mine.values["output"] == theirs.values["output"]:
                     agree = True
                 if attribute == "strides" and _has_one_window(mine) and _has_one_window(theirs):
@@ -256,6 +265,15 @@ def _settings(source: Side, target: Side) -> Iterator[tuple[str, Read, Read, boo
                 if attribute == "count_include_pad" and not (_is_padded(mine) or _is_padded(theirs)):
                     agree = True
                 yield attribute, mine, theirs, agree
+
+
+_PADDINGS = ("padding", "padding_mode")
+
+
+def _leaves_padding(attribute: str, mine: Read, theirs: Read) -> bool:
+    """Whether something else states a difference in padding: the search its amount in a call, or its mode."""
+    modes = [read.values.get("padding_mode") for read in (mine, theirs)]
+    return theirs.behind or (attribute == "padding" and modes[0] != modes[1])
 
 
 def _has_one_window(read: Read) -> bool:

@@ -11,10 +11,11 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from ...ir import Graph, Operator
+from .padding_before import Padding, padding_before
 
 _WINDOWS = ("strides", "dilations", "padding")
 READ: dict[str, tuple[str, ...]] = {
-    "Conv": (*_WINDOWS, "group"),
+    "Conv": (*_WINDOWS, "padding_mode", "group"),
     "ConvTranspose": (*_WINDOWS, "group"),
     "MaxPool": ("kernel_shape", *_WINDOWS, "ceil_mode"),
     "AveragePool": ("kernel_shape", *_WINDOWS, "ceil_mode", "count_include_pad"),
@@ -43,11 +44,13 @@ class Read(NamedTuple):
         values: attribute -> its value, of windows without the axes where nothing happens.
         operator: the operator.
         whole: of windows: attribute -> its numbers on every axis.
+        behind: of a convolution: whether its padding is that of a Pad before it.
     """
 
     values: dict[str, object]
     operator: Operator
     whole: dict[str, list[int]] | None = None
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +149,30 @@ def _read(graph: Graph, operator: Operator, op_type: str) -> Read:
     found["output"] = None if type_ is None or type_.shape is None else type_.shape[2:]
     if "padding" not in READ[op_type]:
         return Read(found, operator)
-    values, whole = _windows(graph, operator)
-    return Read(found | values, operator, whole)
+    before = padding_before(graph, operator, len(_kernel_of(graph, operator))) if op_type == "Conv" else None
+    values, whole = _windows(graph, operator, before)
+    return Read(found | values, operator, whole, before is not None)
 
 
-def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[str, list[int]] | None]:
-    """Window, stride, dilation and padding of the spatial axes where anything happens, and of all of them."""
+def _kernel_of(graph: Graph, operator: Operator) -> list[int]:
+    """The sizes of a window that are known."""
     operands = graph.operands(operator.key)
     kernel = operator.ints("kernel_shape")
     if not kernel and len(operands) > 1 and operands[1] is not None:
         sizes = (graph.known_type(operands[1]).shape or ())[2:]
         kernel = [n for n in sizes if isinstance(n, int)]
         if len(kernel) < len(sizes):  # the weight is computed, from sizes that are not known
-            return {}, None
+            return []
+    return kernel
+
+
+def _windows(
+    graph: Graph, operator: Operator, before: Padding | None
+) -> tuple[dict[str, object], dict[str, list[int]] | None]:
+    """Window, stride, dilation and padding of the spatial axes where anything happens, and of all of them."""
+    operands, kernel = graph.operands(operator.key), _kernel_of(graph, operator)
+    if not kernel:
+        return {}, None
     rank = len(kernel)
     strides = operator.spatial("strides", rank)
     is_full = operator.qualified_name == _FULL
@@ -172,6 +186,9 @@ def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[
         pads = _same_padding(
             cast("list[int]", list(sizes)), kernel, strides, dilations, operator.str("auto_pad")
         )
+    mode = "zeros"
+    if before is not None and (before.mode == mode or not any(pads)):
+        mode, pads = before.mode, [own + more for own, more in zip(pads, before.pads, strict=True)]
     if operator.op_type == "ConvTranspose":  # what is added at the end is not cropped there: one setting
         added = operator.spatial("output_padding", rank)
         pads = [*pads[:rank], *(end - more for end, more in zip(pads[rank:], added, strict=True))]
@@ -189,6 +206,7 @@ def _windows(graph: Graph, operator: Operator) -> tuple[dict[str, object], dict[
         "strides": chosen(strides),
         "dilations": [d for i, d in zip(kept, chosen(dilations), strict=True) if kernel[i] > 1],
         "padding": begin if begin == end else [*begin, *end],
+        "padding_mode": mode,
     }
     found |= {"kernel_shape": chosen(kernel)} if operator.traits.pool or is_full else {}
     whole = {"strides": strides, "dilations": dilations, "padding": pads, "kernel_shape": kernel}
