@@ -231,12 +231,12 @@ def add_emitter(target: str, operator: str) -> Callable[[Callable[..., Any]], Ca
     """Register the decorated function as how a target writes an operator, for the rest of the process.
 
     The function is given a view of the operator, ``view.operator.float("scale")`` an attribute of it. For
-    "mindspore" it returns an expression as text, in which ``{0}`` is the first operand: ``ops.relu({0})``;
-    for "mxnet" what ``view.node("softsign", view.inputs(), scale=2.0)`` gives. ONNX has no emitters: its
-    operators are written directly, and a user-defined one as its expansion.
+    "mindspore" and "torch" it returns an expression as text, in which ``{0}`` is the first operand:
+    ``ops.relu({0})``, ``F.relu({0})``; for "mxnet" what ``view.node("softsign", view.inputs(), scale=2.0)``
+    gives. ONNX has no emitters: its operators are written directly, and a user-defined one as its expansion.
 
     Args:
-        target: "mindspore" or "mxnet".
+        target: "mindspore", "torch" or "mxnet".
         operator: its name in the graph: ``Erf``, ``regraft.ScaledSoftsign``.
 
     Raises:

@@ -181,6 +181,7 @@ def require_output(
     force: bool = False,
     emit_tests: bool = False,
     recipe: object = None,
+    pieces: bool | None = None,
     **options: object,
 ) -> str:
     """Check what can be known of an output before any model is loaded; returns its target.
@@ -192,6 +193,7 @@ def require_output(
         force: as in `rewrite_file`.
         emit_tests: as in `rewrite_file`.
         recipe: as in `rewrite_file`.
+        pieces: as in `rewrite_file`.
         options: the backend's own.
 
     Raises:
@@ -217,6 +219,14 @@ def require_output(
         )
     if recipe is not None and not (row.writes_tests and verified):
         raise _no_recipe(target)
+    if pieces and verified and not row.in_pieces:
+        able = ", ".join(name for name, each in TARGETS.items() if each.in_pieces)
+        raise UsageError(
+            "E001",
+            f"expected a target whose output runs in pieces ({able}), got `{target}`",
+            hint="leave out --stream: the comparison then holds both models in memory; --no-verify holds "
+            "neither",
+        )
     if verified and row.runs_in and not is_installed(row.runs_in):
         raise ModelError(
             "E105",
@@ -285,7 +295,14 @@ def rewrite_file(
     """
     final = Path(path)
     target = require_output(
-        final, to, verified=verified, force=force, emit_tests=emit_tests, recipe=recipe, **options
+        final,
+        to,
+        verified=verified,
+        force=force,
+        emit_tests=emit_tests,
+        recipe=recipe,
+        pieces=pieces,
+        **options,
     )
     row = find_target(target)
     parent = row.folder_of(final)

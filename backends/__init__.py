@@ -59,6 +59,7 @@ class Target:
         in_shards: whether it can write weights in several files; its package then has `earlier_files`.
         is_read_back: whether verification reads the first file back by our own frontend.
         runs_in: the framework that verification runs it in; empty for one that is always installed.
+        in_pieces: whether verification can run its output in pieces, for models larger than the memory.
         formats: formats of its weights, for the option `checkpoint_format` of its `write`; empty without it.
         pass_options: options of its `write` that decide how its passes run; its package has `choose_passes`,
             which is given them.
@@ -77,6 +78,7 @@ class Target:
     in_shards: bool = False
     is_read_back: bool = False
     runs_in: str = ""
+    in_pieces: bool = False
     formats: tuple[str, ...] = ()
     pass_options: tuple[str, ...] = ()
 
@@ -111,6 +113,7 @@ TARGETS = {
             takes_emitters=True,
             in_shards=True,
             runs_in="mindspore",
+            in_pieces=True,
             formats=("ckpt", "safetensors"),
             pass_options=("partial", "attention_layers"),
             further=(
@@ -128,6 +131,7 @@ TARGETS = {
             "onnx_model",
             Preparation(("prepare-for-inference",), "fold"),  # a file is there to be run
             suffix=".onnx",
+            in_pieces=True,
             in_shards=True,
             further=("{}.data", "{}-*-of-*.data"),
         ),

@@ -206,6 +206,7 @@ def rewrite(
             force=force,
             emit_tests=emit_tests,
             recipe=recipe,
+            pieces=pieces,
             **options,
         )
         passes = [extensions.parse_pass(p) for p in only] if only else default_pipeline()

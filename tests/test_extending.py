@@ -1,4 +1,4 @@
-"""What users add of their own: passes of any file, and operators of three frameworks for three targets."""
+"""What users add of their own: passes of any file, and operators of three frameworks for four targets."""
 
 import json
 import sys
@@ -14,6 +14,7 @@ import regraft
 from regraft.api import extensions
 from regraft.backends.mindspore_source.emitters import TABLE as mindspore_emitters
 from regraft.backends.mxnet_symbol.emitters import TABLE as mxnet_emitters
+from regraft.backends.torch_source.emitters import TABLE as torch_emitters
 from regraft.cli import main
 from regraft.frontends.registry import FRONTENDS, frontend
 from regraft.ir import COMPOSITES
@@ -124,7 +125,7 @@ class TestPasses:
 def extension() -> Iterator[None]:
     """The operators of a file, which other tests of this process do not have."""
     tables = [frontend(row.framework).load_table().functions for row in FRONTENDS if row.has_lowerings]
-    tables += [COMPOSITES, mindspore_emitters.calls, mxnet_emitters, extensions._CUSTOM]
+    tables += [COMPOSITES, mindspore_emitters.calls, torch_emitters.calls, mxnet_emitters, extensions._CUSTOM]
     before, claimed = [dict(table) for table in tables], set(extensions._OWN)
     regraft.load_extension(OWN / "scaled_softsign.py")
     yield
@@ -164,7 +165,10 @@ class TestOperators:
         session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
         np.testing.assert_allclose(session.run(None, {"data": x})[0], expected(x, 3.0), rtol=1e-6)
 
-    def test_of_torch_in_mindspore_source(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("to", "text"), [("mindspore", "2.0 * ops.softsign("), ("torch", "2.0 * F.softsign(")]
+    )
+    def test_of_torch_in_source(self, to: str, text: str, tmp_path: Path) -> None:
         import torch
 
         if not hasattr(torch.ops.mylib, "scaled_softsign"):
@@ -184,9 +188,9 @@ class TestOperators:
                 return torch.ops.mylib.scaled_softsign(self.dense(x), 2.0) + 1
 
         graph = regraft.load(Net(), "2x4")
-        regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to="mindspore")
+        regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to=to)
         source = (tmp_path / "out" / "model.py").read_text()
-        assert "2.0 * ops.softsign(" in source
+        assert text in source
         assert regraft.verify(graph, tmp_path / "out").passed
 
     def test_of_mindspore_is_told_by_the_name_of_its_function(self) -> None:

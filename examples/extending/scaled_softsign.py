@@ -1,4 +1,4 @@
-"""A user-defined operator, ``scale * x / (1 + |x|)``, read from three frameworks and written for three.
+"""A user-defined operator, ``scale * x / (1 + |x|)``, read from three frameworks and written for four.
 
 `regraft rewrite MODEL -o OUT --extension scaled_softsign.py`, or imported before `regraft.load`.
 """
@@ -35,6 +35,11 @@ def from_mxnet(call):
 @regraft.add_emitter("mindspore", NAME)
 def to_mindspore(view):
     return f"{view.operator.float('scale')} * ops.softsign({{0}})"
+
+
+@regraft.add_emitter("torch", NAME)
+def to_torch(view):
+    return f"{view.operator.float('scale')} * F.softsign({{0}})"
 
 
 @regraft.add_emitter("mxnet", NAME)

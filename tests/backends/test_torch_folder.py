@@ -216,6 +216,28 @@ def test_a_class_with_inputs_by_name_has_a_test_that_passes(tmp_path, monkeypatc
             sys.modules.pop(name, None)
 
 
+def test_pieces_are_refused_before_the_model_is_loaded(tmp_path):
+    given = ["rewrite", "no_such_file.py:Net", "--to", "torch", "-o", str(tmp_path / "out"), "--stream"]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 2
+    assert "runs in pieces (mindspore, onnx), got `torch`" in done.output
+
+
+def test_a_model_without_values_is_written_from_its_file(tmp_path):
+    torch.manual_seed(1)
+    torch.save(Tied().state_dict(), tmp_path / "values.pth")
+    given = ["rewrite", TIED, "--to", "torch", "-o", str(tmp_path / "out"), "--input", "2x5:int64"]
+    done = CliRunner().invoke(main, [*given, "--meta", "--params", str(tmp_path / "values.pth")])
+    assert done.exit_code == 0, done.output
+    assert same_state(built(tmp_path / "out").state_dict(), torch.load(tmp_path / "values.pth"))
+
+
+def test_the_passes_of_the_target_are_listed():
+    listed = CliRunner().invoke(main, ["passes", "--to", "torch"]).output
+    assert "group-modules" in listed
+    assert "lower-control-flow" in listed
+
+
 def test_a_stub_raises_and_the_rest_is_written(tmp_path):
     graph = regraft.load(Airy(), (torch.rand(2, 3),), partial=True)
     regraft.save(regraft.rewrite(graph), tmp_path, "torch", force=True, partial=True)
