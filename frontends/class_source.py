@@ -6,6 +6,7 @@ import ast
 import inspect
 from functools import lru_cache
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 _LIBRARIES = ("mindspore", "torch")
@@ -46,3 +47,8 @@ def class_source(cls: type) -> ClassSource | None:
 def is_library_class(cls: type) -> bool:
     """Whether a class is a framework's own."""
     return (cls.__module__ or "").partition(".")[0] in _LIBRARIES
+
+
+def object_name(code: CodeType) -> str:
+    """Return the name that a method gives its object: ``self``, as most people call it."""
+    return code.co_varnames[0] if code.co_argcount else "self"

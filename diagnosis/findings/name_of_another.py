@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...frontends.assigned_parameters import AssignedParameter, assigned_in, assigned_in_class
-from ...frontends.class_source import is_library_class
+from ...frontends.class_source import is_library_class, object_name
 from ...frontends.constructions import part_at
 from ...frontends.mindspore_cell.prefixes import expected_name
 from ...passes import Change
@@ -70,7 +70,9 @@ def _named_otherwise(
             modules=(path,),
             advice=f'`{here.found.text}.name = "{expected}"` after the assignment',
         )
-    statement = f'{_expression(path)}.name = "{expected}"'
+    code = getattr(vars(type(subject.model)).get("__init__"), "__code__", None)
+    own = "self" if code is None else object_name(code)
+    statement = f'{_expression(path, own)}.name = "{expected}"'
     away = next((each for each in decisive if each.path == name), None)
     if away is not None:
         return Change(
@@ -159,6 +161,6 @@ def _assignments(subject: Subject) -> Iterator[_Assignment]:
         yield _Assignment(found, path, value, subject.place(line))
 
 
-def _expression(path: str) -> str:
+def _expression(path: str, owner: str) -> str:
     steps = [f"[{step}]" if step.isdigit() else f".{step}" for step in path.split(".")]
-    return f"self{''.join(steps)}"
+    return f"{owner}{''.join(steps)}"

@@ -207,6 +207,19 @@ def test_a_parameter_of_another_layer_gets_the_name_of_its_place(tmp_path: Path)
     assert parameter.declared == "a.weight"
 
 
+def test_a_name_is_given_by_what_the_constructor_calls_its_object(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "from mindspore import nn\n\n\nclass Net(nn.Cell):\n"
+        "    def __init__(this):\n        super().__init__()\n"
+        "        this.a = nn.Dense(6, 6, has_bias=False)\n        this.b = nn.Dense(6, 6, has_bias=False)\n"
+        '        setattr(this.a, "weight", this.b.weight)\n\n    def construct(self, x):\n'
+        "        return self.b(self.a(x))\n",
+    )
+    [finding] = [c for c in regraft.check(f"{path}:Net", ["2x6"]) if c.code == "PN102"]
+    assert '`this.a.weight.name = "a.weight"`' in finding.advice
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

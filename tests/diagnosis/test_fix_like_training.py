@@ -197,3 +197,15 @@ def test_what_no_edit_mends_is_left_with_exit_1(kind: str, tmp_path: Path) -> No
     compared = CliRunner().invoke(main, ["verify", files[0], files[1], "--input", "2x4", "--train"])
     assert compared.exit_code == 1
     assert compared.output.startswith("DIFFERENT")
+
+
+@pytest.mark.parametrize("kind", ["a tie", "frozen"])
+def test_a_statement_uses_the_name_that_the_constructor_gives_its_object(kind: str, tmp_path: Path) -> None:
+    reference, port, edit = EDITS[kind]
+    files = write_pair(tmp_path, reference, port)
+    made, method = files[1].read_text().split("    def construct")
+    files[1].write_text(f"{made.replace('self', 'this')}    def construct{method}")
+    fixed = regraft.fix(f"{files[1]}:Net", "2x4", like=f"{files[0]}:Net", write=True)
+    assert not fixed.left
+    added = [line for line in fixed.diff.splitlines() if line[:1] == "+" and line[:3] != "+++"]
+    assert added == [line.replace("self", "this") for line in edit]

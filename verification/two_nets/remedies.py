@@ -69,15 +69,15 @@ def spelled(arguments: Arguments) -> str:
     return ", ".join(f"{name}={text}" for name, text in arguments)
 
 
-def expression_of(path: str) -> str:
-    """Return a part of `self` as source code.
+def expression_of(path: str, owner: str = "self") -> str:
+    """Return a part of an object, which its methods call `self` or otherwise, as source code.
 
     Example:
         >>> expression_of("layers.0.conv")
         'self.layers[0].conv'
     """
     steps = [f"[{p}]" if p.isdigit() else f".{p}" for p in path.split(".")]
-    return f"self{''.join(steps)}"
+    return f"{owner}{''.join(steps)}"
 
 
 def place_of(graph: Graph, path: str, operator: Operator | None = None) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...checkpoints.spelling import COUNTER
 from ...frontends.assigned_parameters import AssignedParameter, assigned_in_class
-from ...frontends.class_source import is_library_class
+from ...frontends.class_source import is_library_class, object_name
 from ...frontends.constructions import part_at
 from ...frontends.whose_code import is_users_file
 from ...ir import Graph, Parameter
@@ -98,7 +98,7 @@ def _made(target: Graph, name: str, first: str) -> Rewrite | None:
         if code is None or not is_users_file(code.co_filename):
             continue
         start = f"{above}." if above else ""
-        sides = [expression_of(n.removeprefix(start)) for n in (name, first)]
+        sides = [expression_of(n.removeprefix(start), object_name(code)) for n in (name, first)]
         line = code.co_firstlineno
         return Rewrite(code.co_filename, (line, 0, line, 0), text=" = ".join(sides), kind="last")
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...frontends.assigned_parameters import assigned_in_class
-from ...frontends.class_source import is_library_class
+from ...frontends.class_source import is_library_class, object_name
 from ...frontends.constructions import part_at
 from ...frontends.whose_code import is_users_file
 from ...ir import Graph, Operator, Parameter, Value
@@ -293,20 +293,22 @@ def freeze_of(target: Graph, rows: Sequence[FrozenRow]) -> Freeze | None:
     held = {name: target.parameter(key) for key, names in target.parameter_paths().items() for name in names}
     parts = list(_wholes(wanted, held))
     read = "get_parameters" if target.origin.framework == "mindspore" else "parameters"
-    lines: list[str] = []
-    layers = [expression_of(p) for p in parts if p not in wanted]
+    owner, lines = object_name(code), list[str]()
+    layers = [expression_of(p, owner) for p in parts if p not in wanted]
     if layers:
         listed = f"({', '.join(layers)}{',' if len(layers) == 1 else ''})"
         lines += [f"for part in {listed}:", f"    for parameter in part.{read}():"]
         lines += ["        parameter.requires_grad = False"]
-    lines += [f"{expression_of(p)}.requires_grad = False" for p in parts if p in wanted]
+    lines += [f"{expression_of(p, owner)}.requires_grad = False" for p in parts if p in wanted]
     freezing = {
         found.path.removesuffix(".requires_grad"): found.line
         for found in assigned_in_class(type(model))
         if found.path.endswith(".requires_grad") and found.whole_file == code.co_filename
     }
     # one by one, as a layer's statistics are parameters too
-    lines += [f"{expression_of(name)}.requires_grad = True" for name in trained if name not in freezing]
+    lines += [
+        f"{expression_of(name, owner)}.requires_grad = True" for name in trained if name not in freezing
+    ]
     unwanted = tuple(freezing[name] for name in trained if name in freezing)
     return Freeze(str(Path(code.co_filename)), code.co_firstlineno, "\n".join(lines), unwanted)
 
