@@ -513,3 +513,17 @@ def test_the_forms_of_a_file_export_and_compile():
         x = torch.from_numpy(arrays[0])
         exported = torch.export.export(net, (x,)).module()
         torch.testing.assert_close(exported(x), net(x))
+
+
+@pytest.mark.parametrize("given", ["value_floats=[1.0, 1.0, 2.0, 3.0]", "value_ints=[1, 2, 8, 18]"])
+@pytest.mark.parametrize(("rounding", "is_torchs"), [("round_prefer_floor", True), ("ceil", False)])
+def test_whole_factors_are_torchs_own_mode(given, rounding, is_torchs):
+    """Places are compared: by those of half pixels that are rounded, each element repeats as torch has it."""
+    slots = "x, , s" if "floats" in given else "x, , , s"
+    sizes = "H,6" if "floats" in given else "4,6"
+    head = f"(float[1,2,{sizes}] x) => (float[A,B,C,D] y)"
+    model = model_of(head, f's = Constant<{given}>() y = Resize<nearest_mode="{rounding}">({slots})')
+    x = shuffled(1, 2, 4, 6)
+    (got,), text = run(model, x)
+    assert np.array_equal(got, ReferenceEvaluator(model).run(None, {"x": x})[0])
+    assert ('mode="nearest"' in text and "def resized" not in text) == is_torchs

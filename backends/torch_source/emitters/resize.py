@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from ...source.emitting import (
@@ -84,6 +86,58 @@ def _is_ratio(view: View, factors: list[float]) -> bool:
     )
 
 
+_PLACES: dict[str, Callable[[np.ndarray, np.float32], np.ndarray]] = {
+    "half_pixel": lambda at, factor: (at + np.float32(0.5)) / factor - np.float32(0.5),
+    "asymmetric": lambda at, factor: at / factor,
+}
+"""Where a place of the result lies in the source, in float32 as the runtimes have it."""
+
+_ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
+    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
+}
+
+
+_MOST = 1 << 16
+"""Longest axis whose places are compared."""
+
+
+def _takes_torchs_places(view: View, rank: int) -> bool:
+    """Whether the nearest places are those of torch's mode, as where sizes grow by whole factors."""
+    where = _PLACES.get(view.operator.str("coordinate_transformation_mode"))
+    rounded, factors = _ROUNDED[view.operator.str("nearest_mode")], _factors(view, rank)
+    if where is None:
+        return False
+    if factors is not None and all(factor.is_integer() for factor in factors):
+        sizes = [(2, 2 * int(factor)) for factor in factors]  # each element is repeated alike
+    elif factors is None:
+        sizes = list(zip(_known(view.shape()[2:]), _size(view, rank), strict=True))
+    else:
+        return False
+    if any(not 0 < size <= _MOST or not 0 < wanted <= _MOST for size, wanted in sizes):
+        return False
+    for size, wanted in sizes:
+        at = np.arange(wanted, dtype=np.float32)
+        own = rounded(where(at, np.float32(wanted / size))).clip(0, size - 1)
+        if not np.array_equal(own, np.floor(at * np.float32(size / wanted)).clip(0, size - 1)):
+            return False
+    return True
+
+
+def _known(sizes: Sequence[object]) -> list[int]:
+    """Return sizes that are known.
+
+    Raises:
+        Refused: where some are not.
+    """
+    found = [size for size in sizes if isinstance(size, int)]
+    if len(found) < len(sizes):
+        raise Refused
+    return found
+
+
 def _interpolation(view: View) -> dict[str, object]:
     """Return the arguments of F.interpolate, for the modes in which it agrees with ONNX."""
     operator, rank = view.operator, view.rank() - 2
@@ -98,7 +152,7 @@ def _interpolation(view: View) -> dict[str, object]:
         rounding = operator.str("nearest_mode")
         if (where, rounding) == ("half_pixel", "round_prefer_ceil"):
             return {**_target(view, rank, by_size=False), "mode": "nearest-exact"}
-        if (where, rounding) == ("asymmetric", "floor"):
+        if (where, rounding) == ("asymmetric", "floor") or _takes_torchs_places(view, rank):
             return {**_target(view, rank, by_size=False), "mode": "nearest"}
     if mode == "linear" and (where in _HALF or aligned) and (not antialias or (rank == 2 and not aligned)):
         by_size = aligned or antialias
