@@ -527,3 +527,37 @@ def test_whole_factors_are_torchs_own_mode(given, rounding, is_torchs):
     (got,), text = run(model, x)
     assert np.array_equal(got, ReferenceEvaluator(model).run(None, {"x": x})[0])
     assert ('mode="nearest"' in text and "def resized" not in text) == is_torchs
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self, kind, **more):
+        super().__init__()
+        self.rnn = getattr(torch.nn, kind)(3, 4, **more)
+        self.head = torch.nn.Linear(8 if more.get("bidirectional") else 4, 2)
+
+    def forward(self, x):
+        return self.head(self.rnn(x)[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("LSTM", {"num_layers": 2, "bidirectional": True}),
+        ("GRU", {}),
+        ("GRU", {"bias": False, "bidirectional": True}),
+        ("RNN", {"nonlinearity": "relu", "num_layers": 2}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_recurrent_operators_on_parameters_are_layers_that_hold_the_originals_state(kind, more, tmp_path):
+    torch.manual_seed(0)
+    model, x = Recurrent(kind, **more).eval(), torch.randn(5, 2, 3)
+    torch.onnx.export(model, (x,), str(tmp_path / "net.onnx"), dynamo=False)
+    graph = regraft.load(str(tmp_path / "net.onnx"))
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
+    assert report.passed
+    assert f"self.rnn = nn.{kind}(3, 4" in (tmp_path / "net" / "model.py").read_text()
+    state = built(regraft.rewrite(graph).graph, tmp_path / "again").state_dict()
+    assert state.keys() == model.state_dict().keys()
+    for name, value in model.state_dict().items():
+        assert torch.equal(state[name], value), name

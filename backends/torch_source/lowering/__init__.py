@@ -13,6 +13,7 @@ from ...source.lowering.restore_leaky_relu import RestoreLeakyRelu
 from ...source.lowering.unstack_slices import UnstackSlices
 from ...source.lowering.write_out_operators import WriteOutOperators
 from ..dialect import DIALECT, can_emit
+from .restore_recurrent import RestoreRecurrent
 from .separate_pads import SeparatePads
 from .widen_unsigned import WidenUnsigned
 
@@ -23,6 +24,7 @@ LOWERING = passes_for(
         RestoreLeakyRelu(),
         RestoreHardSwish(),
         DropReducedAxes(),
+        RestoreRecurrent(),
         WriteOutOperators(can_emit),  # whose expansions are met like all others
         WidenUnsigned(),
         SeparatePads(),
