@@ -324,9 +324,14 @@ def _attention(record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, s
     elif isinstance(mask, Ref):
         text, scores = f"{text} + {names[mask]}", scores + arrays[mask]
     shares = np.exp(scores - scores.max(-1, keepdims=True))
-    result = shares / shares.sum(-1, keepdims=True) @ value
-    is_it = _are_equal([result.astype(value.dtype)], record.arrays)
-    return f"ops.softmax({text}, axis=-1) @ {v}" if is_it else ""
+    shares, text = shares / shares.sum(-1, keepdims=True), f"ops.softmax({text}, axis=-1)"
+    kept = arrays[mask] if isinstance(mask, Ref) and arrays[mask].dtype.kind == "b" else None
+    if kept is not None and not kept.any(-1).all():  # torch gives 0 where all is masked, and not NaN
+        shares = np.where(kept, shares, 0)
+        text = text.replace("float('-inf')", "-1e9")
+        text = f"ops.where({names[mask]}, {text}, 0.0)"
+    is_it = _are_equal([(shares @ value).astype(value.dtype)], record.arrays)
+    return f"{text} @ {v}" if is_it else ""
 
 
 class _Substituting(ast.NodeTransformer):
