@@ -147,6 +147,7 @@ def _kept(graph: Graph, program: Program) -> dict[str, SourceParameter]:
     types = {
         name: TensorType(dtype, (size,) if isinstance(size, int) else size)
         for name, _, size, dtype in program.extra
+        if not dtype.startswith(("float", "bfloat"))  # a scale that the source stores and does not use
     }
     for key in graph.provenance.dropped:
         source = graph.provenance.parameters[key]

@@ -1,11 +1,17 @@
 """Forms of operators as PyTorch source: what is written, and that it computes what the graph does."""
 
+import importlib.util
+import json
+
 import numpy as np
 import pytest
+import torch
 from mindspore import nn
+from torch.nn import functional as F
 
 import regraft
 from regraft.backends.torch_source import emit_source
+from regraft.checkpoints import write_checkpoint
 from regraft.ir import TensorData, parse
 
 ROWS = {
@@ -118,3 +124,44 @@ def test_coarse_kernels_of_a_source_are_no_differences(tmp_path):
     graph = regraft.load(Logarithms(), (x,))
     _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
     assert report.passed
+
+
+def symbol(folder, **attributes):
+    """A symbol of MXNet with one BatchNorm, whose stored gamma is not 1."""
+    roles = ("gamma", "beta", "moving_mean", "moving_var")
+    names = ["data", *(f"bn_{role}" for role in roles)]
+    nodes = [{"op": "null", "name": name, "inputs": []} for name in names]
+    inputs = [[at, 0, 0] for at in range(len(names))]
+    nodes.append({"op": "BatchNorm", "name": "bn", "attrs": {"eps": "1e-3", **attributes}, "inputs": inputs})
+    written = {"nodes": nodes, "arg_nodes": list(range(len(names))), "heads": [[len(names), 0, 0]]}
+    (folder / "net-symbol.json").write_text(
+        json.dumps({**written, "attrs": {"mxnet_version": ["int", 10900]}})
+    )
+    values = {f"arg:bn_{role}": np.array([0.5, 2, 3], np.float32) for role in roles[:2]}
+    values |= {f"aux:bn_{role}": np.array([0.5, 1, 2], np.float32) for role in roles[2:]}
+    write_checkpoint(folder / "net-0000.params", {n: TensorData.of(v) for n, v in values.items()})
+    return folder / "net-symbol.json"
+
+
+@pytest.mark.parametrize("is_global", [False, True])
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_a_batch_norm_of_mxnet_trains_as_its_flags_say(is_global, is_fixed, tmp_path):
+    graph = regraft.load(
+        symbol(tmp_path, fix_gamma=str(is_fixed), use_global_stats=str(is_global)), ["4x3x2x2"]
+    )
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
+    assert report.passed
+    spec = importlib.util.spec_from_file_location(f"bn_{is_global}_{is_fixed}", tmp_path / "net" / "model.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    net = module.build().train()
+    x = torch.randn(4, 3, 2, 2)
+    mean, variance, scale = (torch.tensor(v) for v in ([0.5, 1, 2], [0.5, 1, 2], [0.5, 2, 3]))
+    gamma = torch.ones(3) if is_fixed else scale
+    wanted = F.batch_norm(
+        x, mean.clone(), variance.clone(), gamma, scale, training=not is_global, momentum=0.1, eps=1e-3
+    )
+    torch.testing.assert_close(net(x), wanted)
+    statistics = {tuple(v.tolist()) for n, v in net.state_dict().items() if "mean" in n}
+    assert (statistics == {(0.5, 1.0, 2.0)}) == is_global
+    assert len([p for p in net.parameters() if p.requires_grad]) == (1 if is_fixed else 2)

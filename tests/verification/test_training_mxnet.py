@@ -3,12 +3,14 @@
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import mindspore as ms
 import numpy as np
 import pytest
+import torch
 
 import regraft
 
@@ -29,15 +31,45 @@ corpus = imported("training_mxnet_cases", CORPUS)
 CASES = corpus.cases("train")
 
 
-def loss(name: str, outputs: list, label: np.ndarray):
+def loss(name: str, outputs: list, label: np.ndarray, tensor: Callable):
     """What the heads of these symbols mean, written out: MXNet's own gradients follow from it."""
     first = outputs[0]
     if name == "siamese":
         return first.sum()  # MakeLoss
     if name == "matrix_factorization":
-        return ((first - ms.Tensor(label.reshape(first.shape))) ** 2).sum() / 2
-    chosen = np.eye(first.shape[1], dtype=np.float32)[label.astype(int)]
-    return -(first.log() * ms.Tensor(chosen)).sum()  # SoftmaxOutput: a cross-entropy, summed over the batch
+        return ((first - tensor(label.reshape(first.shape))) ** 2).sum() / 2
+    chosen = tensor(np.eye(first.shape[1], dtype=np.float32)[label.astype(int)])
+    return -(first.log() * chosen).sum()  # SoftmaxOutput: a cross-entropy, summed over the batch
+
+
+def step_in_mindspore(module: ModuleType, name: str, given: list, label):
+    """Return the loss, the gradients and the values of the emitted net after one forward pass in training."""
+    net = module.build().set_train(True)
+    weights = net.trainable_params()
+    tensors = [ms.Tensor(x) for x in given]
+
+    def forward():
+        result = net(*tensors)
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        return loss(name, outputs, label, ms.Tensor)
+
+    value, gradients = ms.value_and_grad(forward, None, weights)()
+    found = {p.name: gradient.asnumpy() for p, gradient in zip(weights, gradients, strict=True)}
+    return float(value), found, {p.name: p.asnumpy() for p in net.get_parameters()}
+
+
+def step_in_torch(module: ModuleType, name: str, given: list, label):
+    """Return the same of an emitted PyTorch module."""
+    net = module.build().train()
+    result = net(*map(torch.from_numpy, given))
+    outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    value = loss(name, outputs, label, torch.from_numpy)
+    value.backward()
+    found = {n: p.grad.numpy() for n, p in net.named_parameters() if p.requires_grad and p.grad is not None}
+    return float(value.detach()), found, {n: v.numpy() for n, v in net.state_dict().items()}
+
+
+STEPS = {"mindspore": step_in_mindspore, "torch": step_in_torch}
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +80,9 @@ def pynative():
     ms.set_context(mode=mode)
 
 
+@pytest.mark.parametrize("target", STEPS)
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
-def test_gradients_are_those_of_mxnet(case, tmp_path: Path) -> None:
+def test_gradients_are_those_of_mxnet(case, target, tmp_path: Path) -> None:
     assert case.checksum() == case.record["checksum"]
     values = case.inputs()
     label = values[case.record["labels"][0]]
@@ -57,24 +90,13 @@ def test_gradients_are_those_of_mxnet(case, tmp_path: Path) -> None:
     heads = [] if case.name == "siamese" else case.record["labels"]
     inputs = {name: value for name, value in values.items() if name not in heads}
     graph = regraft.load(symbol, inputs)
-    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", "mindspore")
-    net = imported(f"trained_{case.name}", tmp_path / "out" / "model.py").build().set_train(True)
-    weights = net.trainable_params()
-    given = [ms.Tensor(inputs[node.name]) for node in graph.input_nodes()]
-
-    def forward():
-        result = net(*given)
-        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
-        return loss(case.name, outputs, label)
-
-    value, gradients = ms.value_and_grad(forward, None, weights)()
-    assert float(value) == pytest.approx(case.record["loss"]["value"], rel=1e-4)
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", target)
+    module = imported(f"trained_{target}_{case.name}", tmp_path / "out" / "model.py")
+    given = [inputs[node.name] for node in graph.input_nodes()]
+    value, found, moved = STEPS[target](module, case.name, given, label)
+    assert value == pytest.approx(case.record["loss"]["value"], rel=1e-4)
     rows = json.loads((tmp_path / "out" / "renames.json").read_text())["parameters"]
     where = {row["source"]: row for row in rows}
-    found = {
-        parameter.name: gradient.asnumpy() for parameter, gradient in zip(weights, gradients, strict=True)
-    }
-    moved = {p.name: p.asnumpy() for p in net.get_parameters()}
     for name in case.record.get("aux_after", []):
         if name.endswith(
             "moving_mean"

@@ -9,12 +9,24 @@ from ...source.emitting import (
     Always,
     EmitterTable,
     Expression,
+    Extra,
     NnLayer,
     Refused,
     State,
     View,
 )
-from ...source.expressions import ADD, ATOM, MULTIPLY, Attribute, Brackets, Literal, call, infix, method
+from ...source.expressions import (
+    ADD,
+    ATOM,
+    MULTIPLY,
+    Access,
+    Attribute,
+    Brackets,
+    Literal,
+    call,
+    infix,
+    method,
+)
 from .initializers import construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
@@ -22,11 +34,13 @@ TABLE = EmitterTable()
 _COUNTER = ("num_batches_tracked", 0.0, (), "int64")
 
 
-def _affine(view: View, scale: int, bias: int) -> tuple[dict[str, Parameter], list[State], list[float]]:
-    """Return the parameters, their state, and what stands in for those that are constants."""
+def _affine(
+    view: View, scale: int, bias: int
+) -> tuple[dict[str, Parameter], list[State], list[tuple[str, float]]]:
+    """Return the parameters, their state, and (name, value) of those that are constants."""
     held: dict[str, Parameter] = {}
     states: list[State] = []
-    filled: list[float] = []
+    filled: list[tuple[str, float]] = []
     for slot, name, fill in ((scale, "weight", 1.0), (bias, "bias", 0.0)):
         node = view.graph.node(view.value(slot).node) if view.has(slot) else None
         if isinstance(node, Parameter):
@@ -36,8 +50,17 @@ def _affine(view: View, scale: int, bias: int) -> tuple[dict[str, Parameter], li
         constant = view.constant(slot)
         if view.has(slot) and (constant is None or not np.all(constant == fill)):
             raise Refused
-        filled.append(fill)
+        filled.append((name, fill))
     return held, states, filled
+
+
+def _fixed(view: View, filled: list[tuple[str, float]], dtype: str) -> tuple[Extra, ...]:
+    """Return the vector of a layer that trains only the other of scale and shift; torch has both or none."""
+    channels = view.shape()[1]
+    if len(filled) != 1 or not isinstance(channels, int):
+        return ()
+    ((name, fill),) = filled
+    return ((name, fill, channels, dtype),)
 
 
 @TABLE.layer("BatchNormalization")
@@ -47,23 +70,33 @@ def batch_norm(view: View) -> NnLayer:
     if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
     (size,) = view.static_shape(3)
+    if _keeps_statistics(view):
+        raise Refused  # torch's layer would normalise by those of the batch in training
     held, states, filled = _affine(view, 1, 2)
-    if len(filled) == 1:
-        raise Refused  # torch's layer has both or none
     held |= {"running_mean": view.parameter(3), "running_var": view.parameter(4)}
     states += [State(3, "running_mean"), State(4, "running_var")]
     name = f"BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d"
-    momentum = float(np.float32(1) - np.float32(view.operator.float("momentum")))
     constructor = construct(
         name,
         num_features=size,
         epsilon=view.operator.float("epsilon"),
-        momentum=round(momentum, 7),
-        affine=not filled,
+        momentum=_momentum(view),
+        affine=len(filled) < 2,
         laws=laws_of_layer(view, name, held),
         dtype=dtype_argument(held["running_var"]),
     )
-    return NnLayer(constructor, tuple(states), extra=(_COUNTER,))
+    fixed = _fixed(view, filled, held["running_var"].data.dtype)
+    return NnLayer(constructor, tuple(states), extra=(*fixed, _COUNTER))
+
+
+def _momentum(view: View) -> float:
+    """Return the share of the new value in running statistics."""
+    return round(float(np.float32(1) - np.float32(view.operator.float("momentum"))), 7)
+
+
+def _keeps_statistics(view: View) -> bool:
+    """Whether training normalises by the running statistics too: MXNet's `use_global_stats`."""
+    return view.graph.origin.framework == "mxnet" and view.operator.float("momentum") == 1.0
 
 
 @TABLE.call("BatchNormalization")
@@ -72,8 +105,13 @@ def functional_batch_norm(view: View) -> Expression:
     if view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
     x, scale, bias, mean, variance = (view.tensor(i) for i in range(5))
+    nodes = [view.graph.node(view.value(slot).node) for slot in (3, 4)]
+    is_updated = view.graph.origin.framework == "mxnet" and not _keeps_statistics(view)
+    training: dict[str, object] = {}
+    if is_updated and all(isinstance(node, Parameter) and node.is_buffer for node in nodes):
+        training = {"training": Access(("training",)), "momentum": _momentum(view)}
     epsilon = view.operator.float("epsilon")
-    return call("F.batch_norm", x, mean, variance, scale, bias, eps=epsilon)
+    return call("F.batch_norm", x, mean, variance, scale, bias, **training, eps=epsilon)
 
 
 @TABLE.layer("LayerNormalization")
@@ -131,18 +169,16 @@ def _channels(view: View) -> int:
 def group_norm(view: View) -> NnLayer:
     """Emit nn.GroupNorm."""
     held, states, filled = _affine(view, 1, 2)
-    if len(filled) == 1:
-        raise Refused
     constructor = construct(
         "GroupNorm",
         num_groups=view.operator.int("num_groups"),
         num_channels=_channels(view),
         epsilon=view.operator.float("epsilon"),
-        affine=not filled,
+        affine=len(filled) < 2,
         laws=laws_of_layer(view, "GroupNorm", held),
         dtype=dtype_argument(next(iter(held.values()))) if held else (),
     )
-    return NnLayer(constructor, tuple(states))
+    return NnLayer(constructor, tuple(states), extra=_fixed(view, filled, view.type(0).dtype))
 
 
 @TABLE.layer("InstanceNormalization")
@@ -150,18 +186,18 @@ def instance_norm(view: View) -> NnLayer:
     """Emit nn.InstanceNorm1d, 2d, 3d."""
     held, states, filled = _affine(view, 1, 2)
     rank = view.rank()
-    if len(filled) == 1 or rank not in (3, 4, 5):
+    if rank not in (3, 4, 5):
         raise Refused
     name = f"InstanceNorm{rank - 2}d"
     constructor = construct(
         name,
         num_features=_channels(view),
         epsilon=view.operator.float("epsilon"),
-        affine=not filled,
+        affine=len(filled) < 2,
         laws=laws_of_layer(view, name, held),
         dtype=dtype_argument(next(iter(held.values()))) if held else (),
     )
-    return NnLayer(constructor, tuple(states))
+    return NnLayer(constructor, tuple(states), extra=_fixed(view, filled, view.type(0).dtype))
 
 
 @TABLE.call("GroupNormalization")
