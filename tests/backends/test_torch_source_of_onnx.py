@@ -536,7 +536,8 @@ class Recurrent(torch.nn.Module):
         self.head = torch.nn.Linear(8 if more.get("bidirectional") else 4, 2)
 
     def forward(self, x):
-        return self.head(self.rnn(x)[0])
+        x, state = self.rnn(x)
+        return self.head(x), state[0] if isinstance(state, tuple) else state
 
 
 @pytest.mark.parametrize(

@@ -181,9 +181,21 @@ def _is_chain(graph: Graph, layers: Sequence[_Layer]) -> bool:
             return False
         if len(first.weights) != len(second.weights):
             return False
-    states = [Value(layer.node.key, at) for layer in layers for at in range(1, len(layer.node.types))]
-    are_read = any(graph.is_read(value) for value in states)
-    return not are_read and all(s is None for layer in layers for s in layer.states)
+    if any(s is not None for layer in layers for s in layer.states):
+        return False
+    finals = [[Value(n.node.key, at) for n in layers] for at in range(1, len(layers[0].node.types))]
+    return all(
+        _joined(graph, values) is not None or not any(graph.is_read(v) for v in values) for values in finals
+    )
+
+
+def _joined(graph: Graph, finals: Sequence[Value]) -> Value | None:
+    """Return the final states of all layers one behind another, which is all that reads them; else None."""
+    joined = _only_user(graph, finals[0], "Concat")
+    if joined is None or joined.int("axis") not in (0, -3) or graph.operands(joined.key) != list(finals):
+        return None
+    is_all = all(_only_user(graph, value, "Concat") is joined for value in finals)
+    return Value(joined.key) if is_all else None
 
 
 def _restore(graph: Graph, layers: Sequence[_Layer]) -> None:
@@ -213,9 +225,11 @@ def _restore(graph: Graph, layers: Sequence[_Layer]) -> None:
         elif graph.is_read(Value(last.node.key)):
             apart = b.op("Reshape", y, b.constant([0, 0, directions, hidden]))
             graph.replace_uses(Value(last.node.key), b.op("Transpose", apart, perm=[0, 2, 1, 3]))
-    if len(layers) == 1:
-        for at in range(1, len(last.node.types)):
-            graph.replace_uses(Value(last.node.key, at), states[at - 1])
+    for at in range(1, len(last.node.types)):
+        finals = [Value(layer.node.key, at) for layer in layers]
+        found = finals[0] if len(layers) == 1 else _joined(graph, finals)
+        if found is not None:
+            graph.replace_uses(found, states[at - 1])
 
 
 def _taken_apart(graph: Graph, layer: _Layer, held: dict[str, int], at: int) -> list[Value]:
