@@ -40,6 +40,8 @@ _ATTENTION = (
     State("in_proj_bias", ZEROS),
     State("*_proj_weight", Initializer.of("xavier_uniform", gain=1.0)),
     State("bias_[kv]", Initializer.of("xavier_normal", gain=1.0)),
+    State("out_proj.weight", HE),
+    State("out_proj.bias", ZEROS),
 )
 
 

@@ -165,3 +165,29 @@ def test_a_batch_norm_of_mxnet_trains_as_its_flags_say(is_global, is_fixed, tmp_
     statistics = {tuple(v.tolist()) for n, v in net.state_dict().items() if "mean" in n}
     assert (statistics == {(0.5, 1.0, 2.0)}) == is_global
     assert len([p for p in net.parameters() if p.requires_grad]) == (1 if is_fixed else 2)
+
+
+class Layers(nn.Cell):
+    """Layers of MindSpore that it computes in steps, and one whose bias it draws where torch has zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.act = nn.LeakyReLU(0.3)
+        self.slopes = nn.PReLU(6)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def construct(self, x):
+        return self.attention(*[self.slopes(self.act(x))] * 3)[0]
+
+
+def test_layers_of_mindspore_are_layers_with_their_laws(tmp_path):
+    graph = regraft.load(Layers(), ["4x6x8"])
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
+    assert report.passed
+    text = (tmp_path / "net" / "model.py").read_text()
+    for line in (
+        "self.act = nn.LeakyReLU(negative_slope=0.3)",
+        "self.slopes = nn.PReLU(num_parameters=6)",
+        "nn.init.uniform_(layer.out_proj.bias",
+    ):
+        assert line in text

@@ -145,9 +145,8 @@ def laws_of_layer(
 
 def build(view: View, name: str, held: dict[str, Parameter], settings: dict[str, object]) -> Part:
     """Return the constructor call of a layer with these parameters and settings; see `layers.Build`."""
-    own = {attribute: parameter for attribute, parameter in held.items() if "." not in attribute}
     hidden = settings.get("hidden_size")
-    laws = laws_of_layer(view, name, own, ("hidden_size", hidden) if isinstance(hidden, int) else None)
+    laws = laws_of_layer(view, name, held, ("hidden_size", hidden) if isinstance(hidden, int) else None)
     return construct(name, **settings, laws=laws, dtype=dtype_argument(next(iter(held.values()))))
 
 
