@@ -15,8 +15,9 @@ _open: list[Callable[[], None]] = []
 def precision_kept() -> Iterator[None]:
     """A with block after which operators compute in the precision that they computed in before.
 
-    A Cell enters its precision when it is called, and leaves it when it returns, but not when it raises.
-    Nobody tells the stack's depth, and one step too far ends the process: the block counts what enters.
+    A Cell pushes its precision when it is called, and pops it when it returns, but not when it raises. The
+    stack cannot be read, and a pop too many ends the process, as counted pops did after a failed check. So the
+    block counts what was pushed, and pushes "none" where something was left.
     """
     executor: Any = getattr(sys.modules.get("mindspore.graph.api"), "_pynative_executor", None)
     kinds: Any = getattr(sys.modules.get("mindspore._c_expression"), "MixedPrecisionType", None)
@@ -32,8 +33,10 @@ def precision_kept() -> Iterator[None]:
         entered += 1 if is_push else -1
 
     def leave() -> None:
-        while entered > 0:
-            counted(kinds.NOTSET, False)
+        nonlocal entered
+        if entered > 0:
+            before(kinds.NOTSET, True)
+        entered = 0
 
     executor.set_mixed_precision_type = counted
     _open.append(leave)
