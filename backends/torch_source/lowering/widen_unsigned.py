@@ -57,11 +57,11 @@ class WidenUnsigned(PatternPass):
         ... }''')
         >>> for change in WidenUnsigned().run(graph):
         ...     print(change)
-        PT101 is computed in int64 - at `Add`
+        TS101 is computed in int64 - at `Add`
     """
 
     name: ClassVar[str] = "widen-unsigned"
-    codes: ClassVar[dict[str, str]] = {"PT101": "unsigned integers are computed with as those of 64 bits"}
+    codes: ClassVar[dict[str, str]] = {"TS101": "unsigned integers are computed with as those of 64 bits"}
     operators: ClassVar[tuple[str, ...]] = tuple(sorted(_WIDENED))
 
     def rewrite(self, graph: Graph, node: Operator) -> str:
