@@ -83,6 +83,14 @@ ROWS = {
         """,
         "F.hardswish(x)",
     ),
+    "a mean of integers": (
+        """
+        %x = input "x" : i32[N,3,4]
+        %0 = const [1, 2] : i64[2]
+        %y = ReduceMean(%x, %0) {keepdims=0} : i32[N]
+        """,
+        'torch.div(x.sum((1, 2), dtype=torch.int32), 12, rounding_mode="trunc")',
+    ),
     "a global mean": (
         """
         %x = input "x" : f32[N,3,4,4]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...source.emitters.settings import count_of, number, numbers
 from ...source.emitting import EmitterTable, Expression, Refused, View
 from ...source.expressions import ATOM, Attribute, Helper, Part, call, method
@@ -55,10 +57,23 @@ def _accumulator(view: View) -> Part | None:
 
 @TABLE.call("ReduceMean")
 def mean(view: View) -> Expression:
-    """Emit ``x.mean(axis, keepdim=…)``, of floating-point numbers."""
-    if not view.type(0).dtype.startswith(("float", "bfloat")):
+    """Emit ``x.mean(axis, keepdim=…)``; of integers the quotient of a sum, which truncates in ONNX."""
+    if view.type(0).dtype.startswith(("float", "bfloat")):
+        return _reduced(view, view.atom(), "mean")
+    axes, shape = _axes(view), view.shape()
+    if _is_empty(view) or not (axes is None or isinstance(axes, (int, tuple))):
         raise Refused
-    return _reduced(view, view.atom(), "mean")
+    reduced = range(len(shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
+    sizes = [shape[axis] for axis in reduced]
+    known = [size for size in sizes if isinstance(size, int)]
+    count: object = math.prod(known)
+    if len(known) != len(sizes):
+        if len(sizes) != len(shape):
+            raise Refused
+        count = method(view.atom(), "numel")
+    elif not count:
+        raise Refused
+    return call("torch.div", total(view), count, rounding_mode="trunc")
 
 
 @TABLE.call("ReduceSum")
