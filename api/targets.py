@@ -405,6 +405,18 @@ def has_stubs(graph: Graph) -> bool:
     )
 
 
+def prints_left_out(graph: Graph, to: str) -> str:
+    """Count the prints of a graph, kept on request, that a target cannot have; empty for none."""
+    kept = find_target(to).prints
+    kinds = Counter(
+        node.str("kind")
+        for part in graph.subgraphs()
+        for node in part.operators()
+        if node.qualified_name == "regraft.Print"
+    )
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind not in kept)
+
+
 def stubs_left(graph: Graph, path: str | Path, to: str | None = None) -> list[str]:
     """The operators that an output written with `partial` leaves to be written by hand, with their places.
 

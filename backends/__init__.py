@@ -59,6 +59,7 @@ class Target:
         in_shards: whether it can write weights in several files; its package then has `earlier_files`.
         is_read_back: whether verification reads the first file back by our own frontend.
         runs_in: the framework that verification runs it in; empty for one that is always installed.
+        prints: kinds of prints and dumps that its output can have (`--keep-prints`).
         in_pieces: whether verification can run its output in pieces, for models larger than the memory.
         formats: formats of its weights, for the option `checkpoint_format` of its `write`; empty without it.
         pass_options: options of its `write` that decide how its passes run; its package has `choose_passes`,
@@ -78,6 +79,7 @@ class Target:
     in_shards: bool = False
     is_read_back: bool = False
     runs_in: str = ""
+    prints: tuple[str, ...] = ()
     in_pieces: bool = False
     formats: tuple[str, ...] = ()
     pass_options: tuple[str, ...] = ()
@@ -99,6 +101,8 @@ class Target:
         return path.exists() if self.suffix else path.is_dir() and any(path.iterdir())
 
 
+_SUMMARIES = ("Tensor", "Scalar", "Image", "Histogram")
+
 TARGETS = {
     target.name: target
     for target in (
@@ -113,6 +117,7 @@ TARGETS = {
             takes_emitters=True,
             in_shards=True,
             runs_in="mindspore",
+            prints=("Print", "TensorDump", "Assert", *(f"{kind}Summary" for kind in _SUMMARIES)),
             in_pieces=True,
             formats=("ckpt", "safetensors"),
             pass_options=("partial", "attention_layers"),
@@ -145,6 +150,7 @@ TARGETS = {
             takes_emitters=True,
             in_shards=True,
             runs_in="torch",
+            prints=("Print",),
             formats=("safetensors", "pth"),
             pass_options=("partial",),
             further=(

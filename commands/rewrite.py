@@ -271,6 +271,9 @@ def rewrite(
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
+        lost = targets.prints_left_out(rewritten.graph, targets.target_of(output, target))
+        if lost:
+            echo(f"note: left out, because this target has none: {lost}")
         for path in find_stale_files(files, targets.target_of(output, target)):
             echo(f"note: `{path}` is left from an earlier output and does not belong to this one")
         for file in [*files, *([] if html is None else [html])]:

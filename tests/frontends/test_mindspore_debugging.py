@@ -10,6 +10,7 @@ import pytest
 from mindspore import nn, ops
 
 import regraft
+from regraft.api import targets
 
 X = np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32)
 
@@ -195,6 +196,11 @@ def test_what_is_told_stays_where_it_was(tmp_path, capfd) -> None:
     assert regraft.verify(graph, tmp_path / "net").passed
     regraft.save(rewritten, tmp_path / "net.onnx")
     assert regraft.verify(graph, tmp_path / "net.onnx").passed
+    regraft.save(rewritten, tmp_path / "torch", to="torch")
+    assert (tmp_path / "torch" / "model.py").read_text().count("print(") == 4
+    assert targets.prints_left_out(rewritten, "torch") == "1 ScalarSummary"
+    assert targets.prints_left_out(rewritten, "onnx") == "6 Print, 1 ScalarSummary"
+    assert targets.prints_left_out(rewritten, "mindspore") == ""
     assert "print" not in str(regraft.rewrite(regraft.load(net, [X])).graph)
 
 
