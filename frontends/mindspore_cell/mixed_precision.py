@@ -16,7 +16,7 @@ def precision_kept() -> Iterator[None]:
     """A with block after which operators compute in the precision that they computed in before.
 
     A Cell pushes its precision when it is called, and pops it when it returns, but not when it raises. The
-    stack cannot be read, and a pop too many ends the process, as counted pops did after a failed check. So the
+    stack cannot be read, and a pop too many ends the process, as counted pops did after a failed check. The
     block counts what was pushed, and pushes "none" where something was left.
     """
     executor: Any = getattr(sys.modules.get("mindspore.graph.api"), "_pynative_executor", None)

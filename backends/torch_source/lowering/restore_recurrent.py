@@ -70,11 +70,11 @@ class RestoreRecurrent(Pass):
         ... }''')
         >>> for change in RestoreRecurrent().run(graph):
         ...     print(change)
-        PT103 is a layer of torch's - at `RNN` in `rnn#1`
+        TS103 is a layer of torch's - at `RNN` in `rnn#1`
     """
 
     name: ClassVar[str] = "restore-recurrent"
-    codes: ClassVar[dict[str, str]] = {"PT103": "recurrent operators on parameters are layers of torch's"}
+    codes: ClassVar[dict[str, str]] = {"TS103": "recurrent operators on parameters are layers of torch's"}
 
     def run(self, graph: Graph) -> list[Change]:
         """Restore; see the class."""
@@ -94,7 +94,7 @@ class RestoreRecurrent(Pass):
             are_own = all(w.key in own for layer in layers for w in layer.weights)
             if len(layers) == len(nodes) and are_own and _is_chain(graph, layers):
                 changes += [
-                    Change("PT103", "is a layer of torch's", places.of(graph, n.key)) for n in nodes[:1]
+                    Change("TS103", "is a layer of torch's", places.of(graph, n.key)) for n in nodes[:1]
                 ]
                 _restore(graph, layers)
         if changes:

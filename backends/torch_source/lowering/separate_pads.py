@@ -38,11 +38,11 @@ class SeparatePads(PatternPass):
         ... }''')
         >>> for change in SeparatePads().run(graph):
         ...     print(change)
-        PT102 is padded before - at `Conv`
+        TS102 is padded before - at `Conv`
     """
 
     name: ClassVar[str] = "separate-pads"
-    codes: ClassVar[dict[str, str]] = {"PT102": "uneven padding goes before a convolution"}
+    codes: ClassVar[dict[str, str]] = {"TS102": "uneven padding goes before a convolution"}
     operators: ClassVar[tuple[str, ...]] = ("Conv",)
 
     def rewrite(self, graph: Graph, node: Operator) -> str:
