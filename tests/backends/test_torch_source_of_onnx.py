@@ -562,3 +562,20 @@ def test_recurrent_operators_on_parameters_are_layers_that_hold_the_originals_st
     assert state.keys() == model.state_dict().keys()
     for name, value in model.state_dict().items():
         assert torch.equal(state[name], value), name
+
+
+def test_numbers_beyond_8_bits_saturate_where_the_file_says_so(tmp_path):
+    x = torch.tensor([0.3, 1e6, -1e6, float("inf")])
+    rows = [(17, "e4m3fn", 1, 448.0), (19, "e5m2", 1, 57344.0), (19, "e5m2", 0, float("inf"))]
+    for to, name, saturate, most in rows:
+        model = model_of(f"(float[4] x) => (float8{name}[4] y)", f"y = Cast<to={to}, saturate={saturate}>(x)")
+        graph = regraft.rewrite(regraft.load(model, {"x": x.numpy()})).graph
+        found = built(graph, tmp_path / f"{name}{saturate}")(x).float()
+        assert found.tolist() == [0.3125, most, -most, most]
+
+
+def test_8_bit_floats_are_compared_with_onnx_runtimes(tmp_path):
+    head = "(float[8] x) => (float8e4m3fn[8] y)"
+    graph = regraft.load(model_of(head, "y = Cast<to=17>(x)"), {"x": floats(8)})
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
+    assert report.passed

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from ...ir import ModelError
+from ...ir import ModelError, numpy_dtype
 from .onnx_weights import Weights
 
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
@@ -94,7 +94,16 @@ def run_session(
         found = session.run(list(outputs), {k: np.asarray(v) for k, v in feeds.items() if k in wanted})
     except Exception as error:  # ONNX Runtime has a dozen exception classes without a common base
         raise ModelError("E702", f"ONNX Runtime could not run the model: {_first_line(error)}") from error
-    return [np.asarray(value) for value in found]
+    declared = {output.name: output.type for output in session.get_outputs()}
+    return [_typed(np.asarray(value), declared[name]) for name, value in zip(outputs, found, strict=True)]
+
+
+def _typed(array: np.ndarray, declared: str) -> np.ndarray:
+    """Return an output in its element type; ONNX Runtime gives the bits of 8-bit floats as numbers."""
+    if "float8" not in declared or array.dtype != np.uint8:
+        return array
+    name = declared.removeprefix("tensor(").removesuffix(")")
+    return array.view(numpy_dtype(name.replace("float8", "float8_")))
 
 
 def run_part(

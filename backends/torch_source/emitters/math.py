@@ -180,7 +180,22 @@ def cast(view: View) -> Expression:
         if to.dtype.startswith("int"):
             return Expression((view.use(0, ATOM),), ATOM, view.host(0))
         raise Refused
+    largest = _LARGEST.get(to.dtype) if view.graph.origin.framework != "torch" else None
+    if largest is not None and view.operator.int("saturate"):  # most become NaN or infinity in torch
+        bounded = method(view.atom(), "clamp", -largest, largest)
+        return method(bounded, "to", torch_dtype(to.dtype))
+    if largest is not None and to.dtype == "float8_e4m3fn":
+        raise Refused  # torch 2.13 saturates it in any case
     return method(view.atom(), "to", torch_dtype(to.dtype))
+
+
+_LARGEST = {
+    "float8_e4m3fn": 448.0,
+    "float8_e4m3fnuz": 240.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+}
+"""Element type -> the largest number of it, which ONNX casts larger ones to."""
 
 
 @TABLE.call("Identity", "regraft.MakeLoss", "regraft.StopGradient")
