@@ -38,6 +38,7 @@ ALLOWED = {
     ("source/classes/factories.py", "endswith"): "names of arguments",
     ("source/classes/factories.py", "removesuffix"): "names of arguments",
     ("source/writing.py", "rpartition"): "names of parameters",
+    ("source/writing.py", "startswith"): "element types",
     ("mindspore_source/dialect.py", "endswith"): "names of arguments",
     ("mindspore_source/emitters/attention.py", "rpartition"): "names of parameters",
     ("source/training/groups.py", "partition"): "names of parameters",
