@@ -47,8 +47,8 @@ complex numbers, bfloat16, or numbers of fewer than 8 bits) and nothing is drawn
 
 Many node tests give axes, shapes and counts as inputs of the model. They are inputs of the emitted net too,
 and may differ from call to call. A case that MindSpore source refuses as it stands is run again with
-**settings given as inputs taken as constants**; cases that are right only so stand in a column of their own. In most
-models they are constants already; where they are not and are refused, make initializers of them.
+**settings given as inputs taken as constants**; cases that are right only so stand in a column of their own.
+In most models they are constants already; where they are not and are refused, make initializers of them.
 """
 
 
