@@ -116,7 +116,7 @@ class TestWriting:
         if size == "1.5":  # a byte and a half is one
             write_checkpoint(tmp_path / "out", handles(), max_shard_size=size)
             return
-        with pytest.raises(UsageError, match="size of shards"):
+        with pytest.raises(UsageError, match="expected a shard size"):
             write_checkpoint(tmp_path / "out", handles(), max_shard_size=size)
 
     def test_a_file_takes_no_shards(self, tmp_path: Path) -> None:

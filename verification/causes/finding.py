@@ -49,6 +49,8 @@ def causes_in_methods(
         known: the settings of layers that differ, which are not to be named again.
     """
     found: list[Found] = []
+    if host_of(graphs[1].origin.framework) is None:  # a file has no line to write on
+        return []
     end = time.process_time() + _SECONDS
     for draw in (inputs, _widened(inputs)):
         again = _found_on(draw, graphs, runners, end)

@@ -6,7 +6,7 @@ from ...ir import Graph, Operator, Value
 from ...ir.analysis.jumps import numbers_of
 
 FACTOR = 1e-4
-"""What normal inputs are multiplied by so that such numbers matter."""
+"""Factor of normal inputs at which such numbers matter."""
 
 _BELOW = 0.02
 """Number below which one is small beside usual inputs."""
@@ -20,10 +20,10 @@ _SCALING = frozenset(_NAMES.split())
 """Operators whose result gets smaller with their first operand."""
 
 _PRODUCTS = frozenset(["Conv", "Div", "Einsum", "Gemm", "MatMul", "Mul"])
-"""Those whose result gets smaller with either of two operands, and with a third one if that does."""
+"""Operators whose result gets smaller with either of two operands, and with a third one if that does."""
 
 _SUMS = frozenset(["Add", "Clip", "Concat", "Max", "Min", "Sub", "Sum", "Where"])
-"""Those whose result gets smaller if all operands do."""
+"""Operators whose result gets smaller if all operands do."""
 
 
 def has_epsilon(graph: Graph) -> bool:

@@ -14,7 +14,7 @@ MODES = {"constant": "zeros", "reflect": "reflect", "edge": "replicate", "wrap":
 
 
 class Padding(NamedTuple):
-    """What a Pad adds on the axes of a convolution.
+    """The places that a Pad adds on the axes of a convolution.
 
     Attributes:
         mode: in torch's terms.

@@ -1,1 +1,1 @@
-"""What the training scripts beside every kind of source share: groups, rates, loss, comments."""
+"""Groups, rates, losses and comments of the training scripts beside every kind of source."""

@@ -90,7 +90,7 @@ _PLACES: dict[str, Callable[[np.ndarray, np.float32], np.ndarray]] = {
     "half_pixel": lambda at, factor: (at + np.float32(0.5)) / factor - np.float32(0.5),
     "asymmetric": lambda at, factor: at / factor,
 }
-"""Where a place of the result lies in the source, in float32 as the runtimes have it."""
+"""Places of the source that a place of the result lies at, in float32 as the runtimes have them."""
 
 _ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "floor": np.floor,

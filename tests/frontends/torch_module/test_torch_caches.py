@@ -132,7 +132,7 @@ class Showing(Remembering):
 def test_what_a_first_call_keeps_of_its_inputs_is_said(tmp_path):
     fresh = regraft.load(Remembering().eval(), (X,))
     (note,) = [n for n in fresh.origin.notes if "`seen`" in n]
-    assert "the graph computes it at each call" in note
+    assert "the graph computes it in each call" in note
     assert trained(fresh) == {"linear.weight", "linear.bias"}
     assert regraft.load(Showing().eval(), (X,)).origin.notes == ["captured in evaluation mode"]
 
