@@ -91,8 +91,8 @@ class Hooked(Base):
 
 
 NOTES = {
-    Printing: r"4 Prints \(test_mindspore_debugging.py:34, .*\) left out: they change no value",
-    Checking: r"1 assert \(test_mindspore_debugging.py:44\) left out: they change no value",
+    Printing: r"4 Prints \(test_mindspore_debugging.py:35, .*\) left out: they change no value",
+    Checking: r"1 assert \(test_mindspore_debugging.py:45\) left out: they change no value",
     Recording: r"2 summaries, 1 assert left out: they change no value",
     Scaling: r"what InsertGradientOf does to gradients is lost",
     Hooked: r"2 hooks, 1 backward hook \(test_mindspore_debugging.py:\d+, .*\) left out",
