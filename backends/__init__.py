@@ -51,7 +51,7 @@ class Target:
         preparation: further passes that it gets before; None for none.
         suffix: suffix of its file; empty if it writes a directory.
         domain: domain of its own operators, in the package's `operators.TABLE`; empty for none.
-        holds_stubs: whether it can write stubs for a person to fill in; its package then has `stubs`.
+        holds_stubs: whether it can write stubs for a person to fill in, with the option `partial`.
         writes_tests: whether its package has `write_tests`.
         further: names of files that depend on options, or patterns; ``{}`` stands for the first file's name.
         takes_emitters: whether users add emitters of their own; its package's `emitters` then has
@@ -264,8 +264,14 @@ def stubs_of(graph: Graph, name: str) -> list[str]:
     Raises:
         BackendError: when a composite cannot be expanded in the form it has here.
     """
-    target = find_target(name)
-    return target.load().stubs(graph) if target.holds_stubs else []
+    if not find_target(name).holds_stubs:
+        return []
+    legal = lower_for(graph, name, {"partial": True})
+    return [
+        f"`{node.str('operator')}` - at {node.location or legal.describe(node.key)}"
+        for node in legal.operators()
+        if node.qualified_name == "regraft.Stub"
+    ]
 
 
 def find_stale_files(files: Sequence[Path], name: str) -> list[Path]:

@@ -28,7 +28,6 @@ __all__ = [
     "choose_passes",
     "earlier_files",
     "emit_source",
-    "stubs",
     "write",
     "write_tests",
 ]
@@ -114,20 +113,6 @@ def _choose_format(legal: Graph, wanted: CheckpointFormat | None) -> CheckpointF
             hint="--checkpoint-format safetensors has no such limit",
         )
     return "safetensors"
-
-
-def stubs(graph: Graph) -> list[str]:
-    """Describe the operators of a graph that `write` with `partial` leaves to be written by hand.
-
-    Raises:
-        BackendError: when a composite cannot be expanded in the form it has here.
-    """
-    legal = lower(graph, choose_passes(partial=True))
-    return [
-        f"`{node.str('operator')}` - at {node.location or legal.describe(node.key)}"
-        for node in legal.operators()
-        if node.qualified_name == "regraft.Stub"
-    ]
 
 
 def write_tests(folder: Path, recording: Recording) -> list[Path]:

@@ -30,7 +30,6 @@ __all__ = [
     "choose_passes",
     "earlier_files",
     "emit_source",
-    "stubs",
     "write",
     "write_tests",
 ]
@@ -98,20 +97,6 @@ def write(
 
 def _write_pth(path: Path, entries: Sequence[Entry]) -> None:
     write_torch(path, {name: data for name, data, _ in entries})
-
-
-def stubs(graph: Graph) -> list[str]:
-    """Describe the operators of a graph that `write` with `partial` leaves to be written by hand.
-
-    Raises:
-        BackendError: when a composite cannot be expanded in the form it has here.
-    """
-    legal = lower(graph, choose_passes(partial=True))
-    return [
-        f"`{node.str('operator')}` - at {node.location or legal.describe(node.key)}"
-        for node in legal.operators()
-        if node.qualified_name == "regraft.Stub"
-    ]
 
 
 def write_tests(folder: Path, recording: Recording) -> list[Path]:

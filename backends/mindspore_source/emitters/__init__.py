@@ -28,7 +28,6 @@ from . import (
     resize,
     shape,
     special,
-    stub,
 )
 
 TABLE = EmitterTable.merge(
@@ -52,7 +51,6 @@ TABLE = EmitterTable.merge(
     shape.TABLE,
     special.TABLE,
     PYTHON,
-    stub.TABLE,
     prints.TABLE,
 )
 """Every IR operator that can be written as MindSpore source: the tables of the family files, merged."""

@@ -1,7 +1,7 @@
 """Emitters of what Python itself writes, the same in every dialect."""
 
 from ..emitting import EmitterTable
-from . import arithmetic, shapes, structural
+from . import arithmetic, shapes, structural, stubs
 
-PYTHON = EmitterTable.merge(arithmetic.TABLE, shapes.TABLE, structural.TABLE)
-"""Arithmetic, comparisons, shapes, and what the classes around write."""
+PYTHON = EmitterTable.merge(arithmetic.TABLE, shapes.TABLE, structural.TABLE, stubs.TABLE)
+"""Arithmetic, comparisons, shapes, stubs, and what the classes around write."""

@@ -20,6 +20,7 @@ from . import (
     norm,
     onnx_recurrent,
     pool,
+    prints,
     random,
     recurrent,
     reduce,
@@ -49,7 +50,7 @@ TABLE = EmitterTable.merge(
     reduce.TABLE,
     resize.TABLE,
     shape.TABLE,
-    stub.TABLE,
+    prints.TABLE,
 )
 """Every IR operator that can be written as PyTorch source: the tables of the family files, merged."""
 

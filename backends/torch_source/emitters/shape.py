@@ -29,10 +29,6 @@ def size(view: View) -> Expression:
     return Expression(method(view.atom(), "numel").parts, host="int")
 
 
-def _device(view: View, slot: int = 0) -> Part:
-    return Attribute(view.tensor(slot, ATOM), "device")
-
-
 @TABLE.call("Reshape")
 def reshape(view: View) -> Expression:
     """Emit ``x.reshape(-1, 8)``; ONNX's 0 becomes -1, or ``x.shape[i]`` where -1 is taken."""
