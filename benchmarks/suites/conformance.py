@@ -5,9 +5,10 @@
 
 Cases and expected outputs are those of the `onnx` package. A case is right when every output has the
 suite's shape, type and values, within the case's own tolerance. `onnx` writes what was read, `rewritten` what
-the default passes made of it, `mindspore` and `torch` emit source and run it. Operators of the domain
-`ai.onnx` are judged: in the first two modes what ONNX Runtime computes rightly from the original file, in the
-others those whose types the framework has and whose results are not drawn at random.
+the default passes made of it, `mindspore` and `torch` emit source and run it; beside them `onnx2torch`, where
+that package is installed, runs its own module. Operators of the domain `ai.onnx` are judged: in the first two
+modes what ONNX Runtime computes rightly from the original file, in the others those whose types the framework
+has and whose results are not drawn at random.
 
 The suite gives axes, shapes and counts as inputs of the model, where models have constants. A case that is
 refused for them is tried again, as `fixed`: settings given as inputs are taken as constants. What is right
@@ -17,11 +18,12 @@ only so is counted apart.
 from __future__ import annotations
 
 import argparse
-import itertools
+import importlib.util
 import os
 import re
 import sys
 import tempfile
+import types
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -31,9 +33,11 @@ from typing import Any
 
 import numpy as np
 from corpus_torch import run_emitted
-from verdicts import LEFT_OUT, answer, imported, read_rows, wrong
+from verdicts import LEFT_OUT, answer, read_rows, wrong
 
-MODES = ("onnx", "rewritten", "mindspore", "torch")
+PEER = "onnx2torch"
+"""A converter of others, on the cases of `torch`."""
+MODES = ("onnx", "rewritten", "mindspore", "torch", PEER)
 FIXED = "fixed"
 """What becomes of a case that `mindspore` refuses, once settings given as inputs are constants."""
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted", "light")
@@ -173,24 +177,26 @@ def run_onnx(model: Any, inputs: list[Any]) -> list[Any]:
     return list(session.run(None, dict(zip(names, inputs, strict=False))))
 
 
-def run_emitted_torch(graph: Any, folder: Path) -> list[Any]:
-    """What the PyTorch source of a graph gives on the graph's own inputs."""
+def run_peer(model: Any, inputs: list[Any]) -> list[Any]:
+    """What onnx2torch's module of a model gives.
+
+    It imports three operators of torchvision, of which no build for the CPU is on PyPI. Stand-ins make its
+    conversions of NonMaxSuppression and RoiAlign fail when they run, and no other.
+    """
+    if importlib.util.find_spec("torchvision") is None:
+        operators: Any = types.ModuleType("torchvision.ops")
+        operators.nms = operators.roi_align = operators.box_convert = None
+        whole: Any = types.ModuleType("torchvision")
+        whole.ops = operators
+        sys.modules |= {"torchvision": whole, "torchvision.ops": operators}
+    import onnx2torch  # pyright: ignore[reportMissingImports]
     import torch
     from torch.utils import _pytree as pytree
 
-    import regraft
-
-    regraft.save(graph, folder / "emitted", to="torch")
-    name = f"emitted_{os.getpid()}_{next(_numbers)}"
-    net = imported(name, folder / "emitted" / "model.py").build()
+    net = onnx2torch.convert(model).eval()
     with torch.no_grad():
-        results = net(*[torch.from_numpy(np.array(a)) for a in graph.origin.inputs.values()])
-    sys.modules.pop(name, None)
+        results = net(*[torch.from_numpy(np.array(a)) for a in inputs])
     return [t.numpy() for t in pytree.tree_leaves(results)]
-
-
-_numbers = itertools.count()
-"""Numbers of the modules that are imported of emitted files."""
 
 
 def judge(name: str, mode: str) -> list[str]:
@@ -198,6 +204,8 @@ def judge(name: str, mode: str) -> list[str]:
     model, sets, tolerance = load_case(name)
     if mode == "original":
         return [d for inputs, want in sets for d in differences(run_onnx(model, inputs), want, tolerance)]
+    if mode == PEER:
+        return [d for inputs, want in sets for d in differences(run_peer(model, inputs), want, tolerance)]
     import regraft
 
     found: list[str] = []
@@ -211,10 +219,8 @@ def judge(name: str, mode: str) -> list[str]:
         if mode != "onnx":
             graph = regraft.rewrite(graph).graph
         with tempfile.TemporaryDirectory() as folder:
-            if mode in ("mindspore", FIXED):
-                got = run_emitted(graph, Path(folder))
-            elif mode == "torch":
-                got = run_emitted_torch(graph, Path(folder))
+            if mode in ("mindspore", "torch", FIXED):
+                got = run_emitted(graph, Path(folder), "mindspore" if mode == FIXED else mode)
             else:
                 path = Path(folder) / "model.onnx"
                 regraft.save(graph, path)
@@ -295,7 +301,8 @@ def is_standard(name: str) -> bool:
 
 def cases() -> Iterator[dict[str, str]]:
     """The cases for a sweep, those of one mode after each other; `fixed` beside what it is another try of."""
-    for modes in (("onnx",), ("rewritten",), ("mindspore", FIXED), ("torch",)):
+    peers = [(PEER,)] if importlib.util.find_spec(PEER) else []
+    for modes in (("onnx",), ("rewritten",), ("mindspore", FIXED), ("torch",), *peers):
         for name in suite():
             for mode in modes:
                 yield {"name": name, "step": mode, "group": name.split("/")[0]}
@@ -304,7 +311,7 @@ def cases() -> Iterator[dict[str, str]]:
 def judge_case(case: dict[str, str]) -> dict[str, Any]:
     """The verdict on a case for a sweep, where the case counts in its mode."""
     name, mode = case["name"], case["step"]
-    if mode in ("mindspore", "torch", FIXED):
+    if mode in ("mindspore", "torch", PEER, FIXED):
         counts = has_types(name) and (
             mode != FIXED or is_refused(verdict(name, "mindspore")["data"]["found"])
         )
@@ -340,7 +347,7 @@ def main() -> None:
         if mode == "mindspore" and row["name"] in fixed:
             again = fixed[row["name"]]
             found = again and (found if "no setting" in again[0] else again)
-        if found and mode != FIXED:
+        if found and mode not in (FIXED, PEER):
             print(f"{row['name']} {mode}: {' '.join('; '.join(found).split())[:240]}")
     for kind in KINDS:
         cells = [

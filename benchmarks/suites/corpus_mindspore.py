@@ -23,17 +23,17 @@ import sys
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from corpus_torch import emitted_net
+from corpus_torch import RUNNERS
 from verdicts import corpora_folder, read_rows, told, wrong
 
 for _name, _value in {"ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "4", "OMP_NUM_THREADS": "1"}.items():
     os.environ.setdefault(_name, _value)  # convolutions that are not ten times slower, and one thread
 
-TARGETS = ("onnx", "mindspore")
+TARGETS = ("onnx", "mindspore", "torch")
 CLOSE = 1e-4
 """The largest difference, as a share of the largest number or of 1, that is equal."""
 
@@ -117,16 +117,16 @@ def _as_onnx(graph: Any) -> Callable[[Sequence[Any]], list[Any]]:
     return run
 
 
-def _as_mindspore(graph: Any) -> Callable[[Sequence[Any]], list[Any]]:
-    """Save as MindSpore source; the emitted net in PyNative mode."""
+def _as_source(graph: Any, to: str) -> Callable[[Sequence[Any]], list[Any]]:
+    """Save as source; the emitted net."""
     import regraft
 
-    regraft.save(graph, "emitted", to="mindspore")
-    net = emitted_net(Path("emitted") / "model.py")
+    regraft.save(graph, f"emitted_{to}", to=to)
+    net = RUNNERS[to](Path(f"emitted_{to}") / "model.py")
     return lambda arrays: net(*[a for a in arrays if a is not None])
 
 
-CONVERTED = {"onnx": _as_onnx, "mindspore": _as_mindspore}
+CONVERTED = {"onnx": _as_onnx, **{to: partial(_as_source, to=to) for to in RUNNERS}}
 
 
 def _run(net: Any, arrays: Sequence[Any]) -> list[Any]:
@@ -221,7 +221,7 @@ def _first_line(error: Exception) -> str:
 
 
 def cases() -> Iterator[dict[str, str]]:
-    """The cases for a sweep, both targets of a Cell after each other: they share what was converted."""
+    """The cases for a sweep, all targets of a Cell after each other: they share what was converted."""
     corpora = corpora_folder("index.json")
     for name, _, kind in json.loads((corpora / "index.json").read_text()):
         for target in TARGETS:

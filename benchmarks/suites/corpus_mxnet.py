@@ -14,34 +14,34 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus_torch import emitted_module, run_emitted
+from corpus_torch import mindspore_module, module_name, run_emitted
 from verdicts import answer, corpora_folder, imported, print_failures, read_rows, wrong
 
 BARS = {
-    "zoo": {"onnx": 54, "mindspore": 54},
-    "op, upstream": {"onnx": 815, "mindspore": 795},
-    "op, own": {"onnx": 370, "mindspore": 360},
-    "op, random": {"onnx": 0, "mindspore": 0},
-    "net": {"onnx": 26, "mindspore": 26},
-    "legacy": {"onnx": 28, "mindspore": 28},
+    "zoo": {"onnx": 54, "mindspore": 54, "torch": 54},
+    "op, upstream": {"onnx": 815, "mindspore": 795, "torch": 812},
+    "op, own": {"onnx": 370, "mindspore": 360, "torch": 373},
+    "op, random": {"onnx": 0, "mindspore": 0, "torch": 0},
+    "net": {"onnx": 26, "mindspore": 26, "torch": 26},
+    "legacy": {"onnx": 28, "mindspore": 28, "torch": 28},
     "params": {"files": 29},
-    "train": {"mindspore": 6},
+    "train": {"mindspore": 6, "torch": 6},
 }
 """Row of the table -> how many cases are aimed at in each column; 0 where the bar is all."""
 
 COUNTED_IN = {"op, random": "op, upstream"}
 """Row whose cases another counts too: of random operators MXNet's tests compare shapes alone."""
 
-ONE_COLUMN = {"params": "files", "train": "mindspore"}
-"""Kind of cases that no target tells apart -> their column."""
+OWN_COLUMNS = {"params": ("files",), "train": ("mindspore", "torch")}
+"""Kind of cases that do not run in every target -> their columns."""
 
-TARGETS = ("onnx", "mindspore")
+TARGETS = ("onnx", "mindspore", "torch")
 
 
 def row_of(case: Any) -> str:
@@ -63,9 +63,9 @@ def problems(case: Any, target: str, folder: Path) -> list[str]:
     case.write(str(prefix))
     inputs = case.inputs()
     if case.kind == "train":
-        return step_problems(case, folder)
+        return step_problems(case, target, folder)
     graph = regraft.rewrite(regraft.load(f"{prefix}-symbol.json", inputs)).graph
-    got = _onnx(graph, inputs, folder) if target == "onnx" else run_emitted(graph, folder)
+    got = _onnx(graph, inputs, folder) if target == "onnx" else run_emitted(graph, folder, target)
     want = [o["dtype"] for o in case.meta["outputs"]]
     types = [
         f"output {n}: {a.dtype}, not {dtype}"
@@ -138,11 +138,11 @@ def _stated_values(spec: dict[str, Any]) -> np.ndarray:
     return dense.ravel()
 
 
-def step_problems(case: Any, folder: Path) -> list[str]:
+def step_problems(case: Any, target: str, folder: Path) -> list[str]:
     """Train one step of the emitted net, and return what differs from MXNet's loss, gradients and states.
 
-    MindSpore's running variance takes n / (n - 1) of a batch's, of n numbers a channel, where MXNet's takes
-    the batch's own: that factor is allowed for, for any n that a layer may see.
+    The running variances of MindSpore and PyTorch take n / (n - 1) of a batch's, of n numbers a channel,
+    where MXNet's takes the batch's own: that factor is allowed for, for any n that a layer may see.
     """
     import regraft
 
@@ -151,22 +151,13 @@ def step_problems(case: Any, folder: Path) -> list[str]:
     label = inputs[case.meta["labels"][0]]
     given = {name: array for name, array in inputs.items() if name not in heads}
     graph = regraft.rewrite(regraft.load(f"{folder}/case-symbol.json", given)).graph
-    regraft.save(graph, folder / "emitted", to="mindspore")
-    net = emitted_module(folder / "emitted" / "model.py").build().set_train(True)
-    import mindspore as ms
-
-    def forward() -> Any:
-        result = net(*(ms.Tensor(graph.origin.inputs[n.name]) for n in graph.input_nodes()))
-        return _loss(case, result[0] if isinstance(result, (tuple, list)) else result, label)
-
-    weights: list[Any] = net.trainable_params()
-    step: Any = ms.value_and_grad(forward, None, weights)  # pyright: ignore[reportArgumentType]
-    loss, gradients = step()
+    regraft.save(graph, folder / "emitted", to=target)
+    arrays = [graph.origin.inputs[n.name] for n in graph.input_nodes()]
+    step = _torch_step if target == "torch" else _mindspore_step
+    loss, found, moved = step(folder / "emitted" / "model.py", arrays, partial(_loss, case, label))
     rows = json.loads((folder / "emitted" / "renames.json").read_text())["parameters"]
     where = {row["source"]: row for row in rows}
-    moved = {p.name: p.asnumpy() for p in net.get_parameters()}
-    found = {p.name: g.asnumpy() for p, g in zip(weights, gradients, strict=True)}
-    wrong = [] if np.isclose(float(loss), case.meta["loss"]["value"], rtol=1e-4) else [f"loss {loss}"]
+    wrong = [] if np.isclose(loss, case.meta["loss"]["value"], rtol=1e-4) else [f"loss {loss}"]
     for name, (values, places) in case.grads().items():
         row = where[name]
         if row["target"] not in found:  # gamma that is fixed: MXNet's gradients are zeros
@@ -190,16 +181,44 @@ def step_problems(case: Any, folder: Path) -> list[str]:
     return wrong
 
 
-def _loss(case: Any, output: Any, label: np.ndarray) -> Any:
-    """What the head of a symbol means, written out."""
+Stepped = tuple[float, dict[str, np.ndarray], dict[str, np.ndarray]]
+"""Loss, gradient of each parameter that is trained, and every state after the step."""
+
+
+def _mindspore_step(path: Path, arrays: list[Any], loss_of: Callable[..., Any]) -> Stepped:
+    net = mindspore_module(path).build().set_train(True)
     import mindspore as ms
 
+    weights: list[Any] = net.trainable_params()
+
+    def forward() -> Any:
+        return loss_of(net(*(ms.Tensor(a) for a in arrays)), ms.Tensor)
+
+    step: Any = ms.value_and_grad(forward, None, weights)  # pyright: ignore[reportArgumentType]
+    loss, gradients = step()
+    found = {p.name: g.asnumpy() for p, g in zip(weights, gradients, strict=True)}
+    return float(loss), found, {p.name: p.asnumpy() for p in net.get_parameters()}
+
+
+def _torch_step(path: Path, arrays: list[Any], loss_of: Callable[..., Any]) -> Stepped:
+    net = imported(module_name(), path).build().train()
+    import torch
+
+    loss = loss_of(net(*map(torch.from_numpy, arrays)), torch.from_numpy)
+    loss.backward()
+    found = {name: p.grad.numpy() for name, p in net.named_parameters() if p.grad is not None}
+    return float(loss), found, {name: t.numpy() for name, t in net.state_dict().items()}
+
+
+def _loss(case: Any, label: np.ndarray, result: Any, as_tensor: Callable[[np.ndarray], Any]) -> Any:
+    """What the head of a symbol means, written out."""
+    output = result[0] if isinstance(result, (tuple, list)) else result
     if "MakeLoss" in case.ops:
         return output.sum()
     if "LinearRegressionOutput" in case.ops:
-        return ((output - ms.Tensor(label.reshape(output.shape))) ** 2).sum() / 2
+        return ((output - as_tensor(label.reshape(output.shape))) ** 2).sum() / 2
     chosen = np.eye(output.shape[1], dtype=np.float32)[label.astype(int)]
-    return -(output.log() * ms.Tensor(chosen)).sum()
+    return -(output.log() * as_tensor(chosen)).sum()
 
 
 def _onnx(graph: Any, inputs: dict[str, Any], folder: Path) -> list[Any]:
@@ -234,7 +253,7 @@ def cases() -> Iterator[dict[str, str]]:
     corpora = corpora_folder("corpus.py")
     for target in (*TARGETS, "files"):
         for case in corpus(corpora).cases():
-            if target in ((ONE_COLUMN[case.kind],) if case.kind in ONE_COLUMN else TARGETS):
+            if target in OWN_COLUMNS.get(case.kind, TARGETS):
                 yield {"name": case.id, "step": target, "group": row_of(case), "corpora": str(corpora)}
 
 
