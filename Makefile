@@ -94,8 +94,9 @@ optimisers: $(READY)  ## rewritten ONNX files beside onnxslim's and onnxsim's (i
 	test -d out/optimisers || $(BIN)/python -m pip install --quiet --no-deps --target out/optimisers onnxslim==0.1.98 onnxsim==0.8.1 colorama
 	PYTHONPATH=out/optimisers $(BIN)/python benchmarks/optimisers.py --store
 
-conformance: $(READY)  ## ONNX's own test suite in every mode, and its page in docs/: ONLY=REGEX, such as " -> mindspore$$"
-	$(call SWEEP,conformance)
+conformance: $(READY)  ## ONNX's own test suite in every mode and beside onnx2torch (installed in a folder), and its page in docs/: ONLY=REGEX
+	test -d out/onnx2torch || $(BIN)/python -m pip install --quiet --no-deps --target out/onnx2torch onnx2torch==1.5.15
+	PYTHONPATH="$(abspath out/onnx2torch)" $(call SWEEP,conformance)
 	$(BIN)/python benchmarks/suites/conformance.py out/conformance/rows.jsonl
 	$(if $(ONLY)$(SAMPLE),,$(BIN)/python benchmarks/suites/conformance_page.py out/conformance/rows.jsonl)
 

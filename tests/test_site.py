@@ -136,11 +136,18 @@ class TestReference:
 
     def test_stored_runs_of_corpora(self, writer: ModuleType, tmp_path: Path) -> None:
         run = {
-            "commit": "abc1234",
-            "measured": "2026-11-23",
-            "table": {"zoo": {"onnx": [2, 3], "mindspore": [3, 3]}, "ops": {"onnx": [9, 9]}},
+            "runs": {
+                "onnx": {"commit": "abc1234", "measured": "2026-11-23"},
+                "mindspore": {"commit": "abc1234", "measured": "2026-11-23"},
+                "torch": {"commit": "def5678", "measured": "2026-11-28"},
+            },
+            "table": {
+                "zoo": {"onnx": [2, 3], "mindspore": [3, 3], "torch": [2, 3]},
+                "ops": {"onnx": [9, 9]},
+            },
             "failures": [
-                {"why": "ModelError: E101 expected UTF-8 text", "count": 1, "cases": ["zoo/`a` onnx"]}
+                {"why": "ModelError: E101 expected UTF-8 text", "target": t, "count": 1, "cases": ["zoo/`a`"]}
+                for t in ("onnx", "torch")
             ],
         }
         (tmp_path / "mxnet.json").write_text(json.dumps(run))
@@ -151,16 +158,20 @@ class TestReference:
             pages.append(page.lines)
         english, chinese = pages
         assert english[0] == "### MXNet symbols"
-        assert "Measured on 2026-11-23, commit `abc1234`." in english[2]
+        assert english[2] == (
+            "Measured on 2026-11-23, commit `abc1234`: MindSpore source, ONNX; "
+            "on 2026-11-28, commit `def5678`: PyTorch source. A cell is right of counted."
+        )
         assert english[4:9] == [
-            "| kind | `onnx` | `mindspore` |",
-            "| --- | ---: | ---: |",
-            "| zoo | 2 / 3 | 3 / 3 |",
-            "| ops | 9 / 9 |  |",
-            "| all | 11 / 12 | 3 / 3 |",
+            "| kind | MindSpore source | PyTorch source | ONNX |",
+            "| --- | ---: | ---: | ---: |",
+            "| zoo | 3 / 3 | 2 / 3 | 2 / 3 |",
+            "| ops |  |  | 9 / 9 |",
+            "| all | 3 / 3 | 2 / 3 | 11 / 12 |",
         ]
-        assert english[-2] == "- 1: `ModelError: E101 expected UTF-8 text` (`` zoo/`a` onnx ``)"
-        assert chinese[-2] == "- 1 个: `ModelError: E101 应为 UTF-8 文本` (`` zoo/`a` onnx ``)"
+        counts = "- 1 ONNX, 1 PyTorch"
+        assert english[-2] == f"{counts} source: `ModelError: E101 expected UTF-8 text` (`` zoo/`a` ``)"
+        assert chinese[-2] == f"{counts} 源码: `ModelError: E101 应为 UTF-8 文本` (`` zoo/`a` ``)"
         assert len(english) == len(chinese)
 
     def test_commands_and_codes_in_chinese(self, writer: ModuleType) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from conformance import FIXED, KINDS, MODES
+from conformance import FIXED, KINDS, MODES, PEER
 from verdicts import read_rows, wrong
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "en" / "reference" / "conformance.md"
@@ -30,8 +30,10 @@ HEADS = {
     "rewritten": "rewritten by the default passes, then written",
     "mindspore": "emitted as MindSpore source and run",
     "torch": "emitted as PyTorch source and run",
+    PEER: "made a module by onnx2torch 1.5.15 and run",
 }
 TARGETS = {"onnx": "ONNX", "rewritten": "ONNX, rewritten", "mindspore": "MindSpore", "torch": "PyTorch"}
+SOURCES = {"mindspore": "MindSpore", "torch": "PyTorch"}
 Row = dict[str, Any]
 
 INTRODUCTION = """\
@@ -51,6 +53,11 @@ and may differ from call to call. A case that MindSpore source refuses as it sta
 In most models they are constants already; where they are not and are refused, make initializers of them.
 """
 
+BESIDE = """\
+The column beside PyTorch source has the modules that onnx2torch makes of the same cases in the same run. Its
+forms of `RoiAlign` and `NonMaxSuppression` need operators of torchvision, which the run did not have.
+"""
+
 
 def joined(files: Iterable[Path]) -> list[Row]:
     """What is wrong with each case in each mode that counts it: one row a case."""
@@ -65,9 +72,10 @@ def page(rows: list[Row]) -> str:
     """The page of these rows."""
     modes = [m for m in MODES if any(m in row for row in rows)]
     judged = {m: [r for r in rows if m in r] for m in modes}
-    failing = {m: [r for r in judged[m] if not _is_right(r, m)] for m in modes}
+    failing = {m: [r for r in judged[m] if not _is_right(r, m)] for m in modes if m != PEER}
     parts = [
         INTRODUCTION,
+        *([BESIDE] if PEER in modes else []),
         "## How many are right\n",
         _table(judged),
         "## What is not right\n",
@@ -82,18 +90,22 @@ def _is_right(row: Row, mode: str) -> bool:
 
 
 def _table(judged: dict[str, list[Row]]) -> str:
-    lines = ["| cases | " + " | ".join(HEADS[m] for m in judged) + " | more, with settings as constants |"]
-    lines.append("|---" * (len(judged) + 2) + "|")
+    heads = [HEADS[mode] for mode in judged]
+    if "mindspore" in judged:
+        heads.insert(list(judged).index("mindspore") + 1, "more, with settings as constants")
+    lines = ["| cases | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for kind in (*KINDS, ""):
         cells = [TITLES[kind] if kind else "**all**"]
         for mode, rows in judged.items():
             own = [r for r in rows if not kind or r["id"].startswith(f"{kind}/")]
             right = sum(not r[mode] for r in own)
             cells.append(f"{right} of {len(own)}" + (f" ({right / len(own):.1%})" if own else ""))
-        own = [r for r in judged.get("mindspore", ()) if not kind or r["id"].startswith(f"{kind}/")]
-        fixed = sum(FIXED in r and not r[FIXED] for r in own)
-        right = sum(not r["mindspore"] for r in own) + fixed
-        cells.append(f"{fixed}" + (f": {right} of {len(own)} ({right / len(own):.1%})" if fixed else ""))
+            if mode == "mindspore":
+                fixed = sum(FIXED in r and not r[FIXED] for r in own)
+                both = right + fixed
+                cells.append(
+                    f"{fixed}" + (f": {both} of {len(own)} ({both / len(own):.1%})" if fixed else "")
+                )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -104,7 +116,7 @@ def _reasons(failing: dict[str, list[Row]]) -> str:
     for mode, rows in failing.items():
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
         for row in rows:
-            found[reason(_last(row, mode))].append(row["id"].split("/")[1].removeprefix("test_"))
+            found[reason(_last(row, mode), mode)].append(row["id"].split("/")[1].removeprefix("test_"))
         for (what, why), names in found.items():
             groups[what, why, tuple(names)].append(TARGETS[mode])
     lines = ["| what | why | to | cases |", "|---|---|---|---|"]
@@ -121,7 +133,7 @@ def _last(row: Row, mode: str) -> list[str]:
     return fixed if fixed and "no setting" not in fixed[0] else row[mode]
 
 
-def reason(found: list[str]) -> tuple[str, str]:
+def reason(found: list[str], mode: str) -> tuple[str, str]:
     """(what is refused or goes wrong, why) of what a case ended with."""
     text = "; ".join(found)
     if found[0].startswith("output "):
@@ -132,7 +144,7 @@ def reason(found: list[str]) -> tuple[str, str]:
     operators = re.findall(r"^\s*([\w.]+): \d+ use", text, re.MULTILINE)
     because = re.search(r"^\s*because (.*)", text, re.MULTILINE)
     if operators:
-        own = "neither a form in MindSpore source nor a definition that leads to one"
+        own = f"neither a form in {SOURCES.get(mode)} source nor a definition that leads to one"
         why = because[1] if because else own if "E601" in text else "the IR does not carry it"
         return ", ".join(f"`{name}`" for name in operators), why
     first = re.sub(r"^UnsupportedError: E\d+ ", "", found[0].splitlines()[0]).partition(" - at ")[0]

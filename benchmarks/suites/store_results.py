@@ -1,9 +1,9 @@
-"""Stores what a full run of a corpus found, for the page of coverage: counts, and failures by their reason.
+"""Stores what a run of a whole corpus found, for the page of coverage: counts, and failures by their reason.
 
     python benchmarks/suites/store_results.py mindspore|mxnet|conformance|torch ROWS    # its rows.jsonl
 
-Written is `benchmarks/results/NAME.json`, which the documentation shows in both languages, with the commit
-that was measured: the checkout's, or the one that --commit names.
+`benchmarks/results/NAME.json`, which the documentation shows in both languages, gets the targets of the rows,
+with the commit that was measured: the checkout's, or the one that --commit names. Its other targets stay.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from verdicts import read_rows, wrong
 
 RESULTS = Path(__file__).parent.parent / "results"
 NAMES = ("conformance", "mindspore", "mxnet", "torch")
+PEERS = ("onnx2torch",)
+"""Targets that converters of others made, whose failures are counted only."""
 _LONGEST = 160
 """Characters of a reason that are kept."""
 _CASES = 12
@@ -51,15 +53,15 @@ def found_in(path: Path) -> list[Found]:
 
 
 def summarised(found: list[Found]) -> dict[str, Any]:
-    """Return counts by kind and target, and the failures, those of one reason together and the most first."""
+    """Return counts by kind and target, and the failures of each target, those of one reason together."""
     right: Counter[tuple[str, str]] = Counter()
     counted: Counter[tuple[str, str]] = Counter()
-    failures: dict[str, list[str]] = defaultdict(list)
+    failures: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in found:
         counted[row.kind, row.target] += 1
         right[row.kind, row.target] += not row.why
-        if row.why:
-            failures[_reason(row.why)].append(f"{row.case} {row.target}")
+        if row.why and row.target not in PEERS:
+            failures[_reason(row.why), row.target].append(row.case)
     table: dict[str, dict[str, list[int]]] = {}
     for (kind, target), count in counted.items():
         table.setdefault(kind, {})[target] = [right[kind, target], count]
@@ -67,8 +69,24 @@ def summarised(found: list[Found]) -> dict[str, Any]:
     return {
         "table": table,
         "failures": [
-            {"why": why, "count": len(cases), "cases": sorted(cases)[:_CASES]} for why, cases in ordered
+            {"why": why, "target": target, "count": len(cases), "cases": sorted(cases)[:_CASES]}
+            for (why, target), cases in ordered
         ],
+    }
+
+
+def merged(stored: dict[str, Any], run: dict[str, Any], commit: str) -> dict[str, Any]:
+    """Return what is stored with the targets of a run in place of what it had of them."""
+    targets = list(dict.fromkeys(target for row in run["table"].values() for target in row))
+    measured = {"commit": commit, "measured": f"{datetime.now(UTC):%Y-%m-%d}"}
+    table: dict[str, dict[str, list[int]]] = {}
+    for kind in [*stored["table"], *run["table"]]:
+        kept = {t: cell for t, cell in stored["table"].get(kind, {}).items() if t not in targets}
+        table[kind] = kept | run["table"].get(kind, {})
+    return {
+        "runs": stored["runs"] | dict.fromkeys(targets, measured),
+        "table": {kind: row for kind, row in table.items() if row},
+        "failures": [f for f in stored["failures"] if f["target"] not in targets] + run["failures"],
     }
 
 
@@ -86,9 +104,11 @@ def store(name: str, rows: Path, commit: str, folder: Path = RESULTS) -> Path:
     found = found_in(rows)
     if not found:
         raise SystemExit(f"expected rows of a run of `{name}` in `{rows}`, got none")
-    summary = {"commit": commit, "measured": f"{datetime.now(UTC):%Y-%m-%d}", **summarised(found)}
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.json"
+    nothing = '{"runs": {}, "table": {}, "failures": []}'
+    stored = json.loads(path.read_text(encoding="utf-8") if path.is_file() else nothing)
+    summary = merged(stored, summarised(found), commit)
     path.write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 

@@ -17,12 +17,22 @@ TITLES = {
     "conformance": ("ONNX's conformance suite", "ONNX 的一致性测试集"),
 }
 """Name of a stored run -> what it ran on, in English and in Chinese."""
+TARGETS = {
+    "mindspore": ("MindSpore source", "MindSpore 源码"),
+    "torch": ("PyTorch source", "PyTorch 源码"),
+    "onnx": ("ONNX", "ONNX"),
+    "rewritten": ("ONNX, rewritten", "改写后的 ONNX"),
+    "fixed": ("MindSpore source, settings as constants", "MindSpore 源码，设置取为常量"),
+    "files": ("files read", "读出的文件"),
+    "onnx2torch": ("onnx2torch", "onnx2torch"),
+}
+"""Target of a run -> its column, in English and in Chinese."""
 _SHOWN = 10
 """Reasons for failures that are listed, the most frequent first."""
 
 
 def write_corpora(writer: Writer, folder: Path = RESULTS) -> None:
-    """Every stored run: when and of which commit, right of counted by kind and target, and what fails."""
+    """Every stored run: when and of which commit, right of counted by kind and column, and what fails."""
     for name, (english, chinese) in TITLES.items():
         path = folder / f"{name}.json"
         if path.is_file():
@@ -31,21 +41,38 @@ def write_corpora(writer: Writer, folder: Path = RESULTS) -> None:
 
 
 def _write_run(writer: Writer, run: dict[str, Any]) -> None:
-    targets = list(dict.fromkeys(target for row in run["table"].values() for target in row))
-    if writer.is_chinese:
-        writer.add(f"测于 {run['measured']}，提交 `{run['commit']}`。每格是正确的个数与所计的个数。")
-    else:
-        writer.add(f"Measured on {run['measured']}, commit `{run['commit']}`. A cell is right of counted.")
+    present = {target for row in run["table"].values() for target in row}
+    targets = [target for target in TARGETS if target in present]
+    writer.add(_when(run["runs"], targets, is_chinese=writer.is_chinese))
     total = {
         t: [sum(row.get(t, [0, 0])[i] for row in run["table"].values()) for i in (0, 1)] for t in targets
     }
     rows = [*run["table"].items(), ("全部" if writer.is_chinese else "all", total)]
-    head = ["种类" if writer.is_chinese else "kind", *(f"`{target}`" for target in targets)]
+    head = ["种类" if writer.is_chinese else "kind", *(TARGETS[t][writer.is_chinese] for t in targets)]
     lines = [head, ["---", *("---:" for _ in targets)]]
     lines += [[kind, *(_share(row.get(target)) for target in targets)] for kind, row in rows]
     writer.add(*("| " + " | ".join(line) + " |" for line in lines))
     if run["failures"]:
         _write_failures(writer, run["failures"])
+
+
+def _when(runs: dict[str, dict[str, str]], targets: list[str], *, is_chinese: bool) -> str:
+    """When the columns were measured, and which commit; those of one run together."""
+    measured: dict[tuple[str, str], list[str]] = {}
+    for target in targets:
+        run = runs[target]
+        measured.setdefault((run["measured"], run["commit"]), []).append(TARGETS[target][is_chinese])
+    lines: list[str] = []
+    for (day, commit), columns in measured.items():
+        if is_chinese:
+            named = "、".join(columns) + "：" if len(measured) > 1 else ""
+            lines.append(f"{named}测于 {day}，提交 `{commit}`")
+        else:
+            named = ": " + ", ".join(columns) if len(measured) > 1 else ""
+            lines.append(f"on {day}, commit `{commit}`{named}")
+    if is_chinese:
+        return f"{'；'.join(lines)}。每格是正确的个数与所计的个数。"
+    return f"Measured {'; '.join(lines)}. A cell is right of counted."
 
 
 def _share(cell: list[int] | None) -> str:
@@ -58,13 +85,17 @@ def _write_failures(writer: Writer, failures: list[dict[str, Any]]) -> None:
 
     lang = "zh" if writer.is_chinese else "en"
     writer.add("不正确的原因：" if writer.is_chinese else "What is wrong with the others:")
+    reasons: dict[str, list[dict[str, Any]]] = {}
+    for each in failures:
+        reasons.setdefault(each["why"], []).append(each)
+    ordered = sorted(reasons.items(), key=lambda item: -sum(each["count"] for each in item[1]))
     lines = []
-    for each in failures[:_SHOWN]:
-        kind, colon, rest = each["why"].partition(": ")
+    for reason, entries in ordered[:_SHOWN]:
+        kind, colon, rest = reason.partition(": ")
         why = kind + colon + say_lines(rest, lang) if colon else say_lines(kind, lang)
-        count = f"{each['count']} 个" if writer.is_chinese else str(each["count"])
-        lines.append(f"- {count}: {_code(why)} ({_code(each['cases'][0])})")
-    more = len(failures) - _SHOWN
+        counts = [f"{each['count']} {TARGETS[each['target']][writer.is_chinese]}" for each in entries]
+        lines.append(f"- {', '.join(counts)}: {_code(why)} ({_code(entries[0]['cases'][0])})")
+    more = len(reasons) - _SHOWN
     if more > 0:
         lines.append(f"- 以及另外 {more} 种原因" if writer.is_chinese else f"- and {more} more reasons")
     writer.add(*lines)

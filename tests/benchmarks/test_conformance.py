@@ -51,13 +51,29 @@ def test_settings_are_bound_with_what_they_are_computed_of_and_data_never_is(jud
 
 def test_what_is_not_right_is_named_with_its_reason(written):
     refused = "UnsupportedError: E601 the backend can neither emit nor expand\n  Slice: 1 use, e.g. `Slice`"
-    assert written.reason([f"{refused}\n    because `starts` would have to be known before a run"]) == (
-        "`Slice`",
-        "`starts` would have to be known before a run",
-    )
-    assert written.reason(["UnsupportedError: E203 `Scan`: expected opset 9 - at node `n`"]) == (
-        "`Scan`",
-        "expected opset 9",
-    )
-    assert written.reason(["output 0: 3 values apart, up to 2"]) == ("**other values**", "values apart")
-    assert written.reason(["TypeError: no kernel\nmore"]) == ("an error at run time: TypeError", "no kernel")
+    because = f"{refused}\n    because `starts` would have to be known before a run"
+    scan = "UnsupportedError: E203 `Scan`: expected opset 9 - at node `n`"
+    none = "neither a form in PyTorch source nor a definition that leads to one"
+    for found, what, why in [
+        (because, "`Slice`", "`starts` would have to be known before a run"),
+        (refused, "`Slice`", none),
+        (scan, "`Scan`", "expected opset 9"),
+        ("output 0: 3 values apart, up to 2", "**other values**", "values apart"),
+        ("TypeError: no kernel\nmore", "an error at run time: TypeError", "no kernel"),
+    ]:
+        assert written.reason([found], "torch") == (what, why)
+
+
+def test_onnx2torch_stands_beside_pytorch_source_and_its_failures_are_only_counted(written):
+    rows = [
+        {"id": "node/test_a", "torch": [], "onnx2torch": ["NotImplementedError: no converter"]},
+        {"id": "node/test_b", "torch": ["TypeError: no kernel"], "onnx2torch": []},
+    ]
+    page = written.page(rows)
+    assert "onnx2torch makes of the same cases" in page
+    assert "| node tests | 1 of 2 (50.0%) | 1 of 2 (50.0%) |" in page
+    assert "no kernel" in page
+    assert "no converter" not in page
+    alone = written.page([{"id": "node/test_a", "torch": [], "mindspore": ["x"], "fixed": []}])
+    assert "onnx2torch" not in alone
+    assert "| node tests | 0 of 1 (0.0%) | 1: 1 of 1 (100.0%) | 1 of 1 (100.0%) |" in alone

@@ -52,10 +52,39 @@ def test_what_is_right_wrong_and_not_judged_is_counted_by_kind_and_target(
         "zoo": {"onnx": [2, 2], "mindspore": [0, 2]},
         "ops": {"onnx": [0, 1], "mindspore": [0, 1]},
     }
-    assert found["commit"] == "abc1234"
+    assert {t: run["commit"] for t, run in found["runs"].items()} == dict.fromkeys(
+        ("onnx", "mindspore"), "abc1234"
+    )
     most, *others = found["failures"]
-    assert most == {"why": UNSUPPORTED, "count": 2, "cases": ["zoo:a mindspore", "zoo:b mindspore"]}
+    assert most == {"why": UNSUPPORTED, "target": "mindspore", "count": 2, "cases": ["zoo:a", "zoo:b"]}
     assert {each["why"] for each in others} == {"off by 0.1 in …model.py at …; and more", "over time"}
+
+
+def test_a_run_of_one_target_leaves_the_other_targets_as_they_were(
+    results: ModuleType, tmp_path: Path
+) -> None:
+    results.store("mindspore", write_rows(tmp_path), "abc1234", tmp_path)
+    rows = [
+        row("zoo:a", "zoo", "mindspore", "equal"),
+        row("zoo:a", "zoo", "torch", "different", "off"),
+        row("zoo:a", "zoo", "onnx2torch", "fault", "no converter"),
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    found = json.loads(results.store("mindspore", tmp_path / "rows.jsonl", "def5678", tmp_path).read_text())
+    assert found["table"] == {
+        "zoo": {"onnx": [2, 2], "mindspore": [1, 1], "torch": [0, 1], "onnx2torch": [0, 1]},
+        "ops": {"onnx": [0, 1]},
+    }
+    assert {t: run["commit"] for t, run in found["runs"].items()} == {
+        "onnx": "abc1234",
+        "mindspore": "def5678",
+        "torch": "def5678",
+        "onnx2torch": "def5678",
+    }
+    assert [(f["target"], f["why"]) for f in found["failures"]] == [
+        ("onnx", "off by 0.1 in …model.py at …; and more"),
+        ("torch", "off"),
+    ], "failures of other converters are only counted"
 
 
 def test_no_rows_are_no_result(results: ModuleType, tmp_path: Path) -> None:
@@ -69,4 +98,5 @@ def test_what_is_stored_is_small_and_says_what_was_measured(results: ModuleType)
     for path in results.RESULTS.glob("*.json"):
         assert path.stat().st_size < 100_000, path
         found = json.loads(path.read_text(encoding="utf-8"))
-        assert set(found) == {"commit", "measured", "table", "failures"}, path
+        assert set(found) == {"runs", "table", "failures"}, path
+        assert {t for cells in found["table"].values() for t in cells} == set(found["runs"]), path
