@@ -151,6 +151,7 @@ TARGETS = {
             in_shards=True,
             runs_in="torch",
             prints=("Print",),
+            in_pieces=True,
             formats=("safetensors", "pth"),
             pass_options=("partial",),
             further=(

@@ -1,6 +1,6 @@
 """Converts and proves a Llama-like decoder larger than the memory it may use, beside a copy of its files.
 
-    python benchmarks/large.py --gigabytes 30 --held 4 [--to onnx --to mindspore] [--folder FOLDER]
+    python benchmarks/large.py --gigabytes 30 --held 4 [--to onnx --to torch] [--folder FOLDER]
 
 The weights are made at random in bfloat16, on disk in shards. Each command is held to its memory by
 ``RLIMIT_DATA``, which counts all that is private to a process and none of the files that it maps. Everything
@@ -30,6 +30,8 @@ SHARD = 5_000_000_000
 """Bytes of a file of weights."""
 
 VOCABULARY = 32_000
+
+TARGETS = ("onnx", "mindspore", "torch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ def main() -> None:
     )
     parser.add_argument("--gigabytes", type=float, default=3, help="weights, in units of 1e9 bytes")
     parser.add_argument("--held", type=float, default=1, help="private memory, in units of 1e9 bytes")
-    parser.add_argument("--to", action="append", choices=("onnx", "mindspore"), help="default: both")
+    parser.add_argument("--to", action="append", choices=TARGETS, help="default: each")
     parser.add_argument("--apart", action="store_true", help="verify by a command of its own")
     parser.add_argument("--folder", type=Path, help="where there is room; default: the system's")
     options = parser.parse_args()
@@ -167,7 +169,7 @@ def main() -> None:
             raise SystemExit(
                 f"expected {needed / 1e9:.0f} GB free for the model and a copy, got {free / 1e9:.0f}"
             )
-        measure(size, held, options.to or ["onnx", "mindspore"], Path(folder), apart=options.apart)
+        measure(size, held, options.to or TARGETS, Path(folder), apart=options.apart)
 
 
 def measure(size: Size, held: int, targets: Sequence[str], folder: Path, *, apart: bool = False) -> None:

@@ -30,7 +30,12 @@ _COUNTER = "num_batches_tracked"
 
 
 def with_values(
-    module: object, given: Mapping[str, TensorData], *, own: bool, options: LoadOptions | None = None
+    module: object,
+    given: Mapping[str, TensorData],
+    *,
+    own: bool,
+    options: LoadOptions | None = None,
+    read_only: bool = False,
 ) -> object:
     """Return a module with a file's values for all its parameters and stored buffers.
 
@@ -40,6 +45,7 @@ def with_values(
         own: whether the module was made for this call, and may be changed; a copy is returned otherwise,
             which shares nothing that is written.
         options: how the file's names become the module's; as they are without.
+        read_only: whether nothing writes to parameters, which then take no memory of the process's own.
 
     Raises:
         ModelError: when the names or shapes do not fit (E801), or a buffer that no file has is on ``meta``.
@@ -64,8 +70,10 @@ def with_values(
     if not own:
         module = copied_module(module)
     limit = data_limit()  # pages that may be written count, whether or not they are
-    private = limit is None or 2 * sum(data.nbytes for data in fitting.values()) <= limit
-    tensors = {name: _mapped(data, state[name], private=private) for name, data in fitting.items()}
+    large = limit is not None and 2 * sum(data.nbytes for data in fitting.values()) > limit
+    parameters = module.named_parameters(remove_duplicate=False)
+    shared = {name for name, _ in parameters} if read_only or large else set[str]()
+    tensors = {n: _mapped(data, state[n], private=n not in shared) for n, data in fitting.items()}
     _set(module, tensors)
     left = [n for n, t in (*module.named_parameters(), *module.named_buffers()) if t.is_meta]
     if left:

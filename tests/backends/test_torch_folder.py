@@ -217,10 +217,10 @@ def test_a_class_with_inputs_by_name_has_a_test_that_passes(tmp_path, monkeypatc
 
 
 def test_pieces_are_refused_before_the_model_is_loaded(tmp_path):
-    given = ["rewrite", "no_such_file.py:Net", "--to", "torch", "-o", str(tmp_path / "out"), "--stream"]
+    given = ["rewrite", "no_such_file.py:Net", "--to", "mxnet", "-o", str(tmp_path / "out"), "--stream"]
     done = CliRunner().invoke(main, given)
     assert done.exit_code == 2
-    assert "runs in pieces (mindspore, onnx), got `torch`" in done.output
+    assert "runs in pieces (mindspore, onnx, torch), got `mxnet`" in done.output
 
 
 def test_a_model_without_values_is_written_from_its_file(tmp_path):
@@ -230,6 +230,9 @@ def test_a_model_without_values_is_written_from_its_file(tmp_path):
     done = CliRunner().invoke(main, [*given, "--meta", "--params", str(tmp_path / "values.pth")])
     assert done.exit_code == 0, done.output
     assert same_state(built(tmp_path / "out").state_dict(), torch.load(tmp_path / "values.pth"))
+    given = ["verify", TIED, str(tmp_path / "out"), "--input", "2x5:int64", "--stream"]
+    done = CliRunner().invoke(main, [*given, "--meta", "--params", str(tmp_path / "values.pth")])
+    assert done.output.startswith("equal in the forward pass in pieces: 1 output")
 
 
 def test_the_passes_of_the_target_are_listed():

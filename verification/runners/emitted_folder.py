@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -47,6 +48,26 @@ class WrittenNet:
 
     parameters: Mapping[str, bool]
     inputs: Sequence[str]
+
+
+class LoadNothing:
+    """Builds the net of a ``model.py`` without the values of its checkpoint.
+
+    Attributes:
+        checkpoint: the file that `load` was called with; None until then.
+    """
+
+    def __init__(self) -> None:
+        self.checkpoint: Path | None = None
+
+    def build(self, module: Any, without_values: AbstractContextManager[object]) -> Any:
+        """Return what `build` makes in a with block in which parameters get no memory."""
+        module.load = self._load
+        with without_values:
+            return module.build()
+
+    def _load(self, _net: object, checkpoint: str | Path) -> None:
+        self.checkpoint = Path(checkpoint)
 
 
 class SourceRunner(Runner, Protocol):

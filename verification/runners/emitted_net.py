@@ -11,8 +11,8 @@ from typing import Any
 
 from ...frontends.mindspore_cell.initializers import state_laws
 from ...frontends.mindspore_cell.tree import walk
-from ...ir import Graph, ModelError
-from .emitted_folder import Paths, WrittenNet, import_model, source_paths
+from ...ir import Graph
+from .emitted_folder import LoadNothing, Paths, WrittenNet, import_model, source_paths
 from .mindspore_cells import cells_of, refusal, start
 
 
@@ -30,8 +30,10 @@ def emitted_net(folder: Path) -> tuple[Any, Paths, str]:
 
 def emitted_net_without_values(
     folder: Path, edit: Callable[[ast.Module], None]
-) -> tuple[Any, Paths, str, Path]:
+) -> tuple[Any, Paths, str, Path | None]:
     """Build a net as `emitted_net` does, with Parameters without memory, and return its checkpoint too.
+
+    A net without parameters has no checkpoint.
 
     Args:
         folder: the folder.
@@ -43,22 +45,9 @@ def emitted_net_without_values(
     start()
     from mindspore.nn.utils import no_init_parameters
 
-    checkpoints: list[Path] = []
-
-    def build(module: Any) -> Any:
-        module.load = lambda _, checkpoint: checkpoints.append(Path(checkpoint))
-        with no_init_parameters():
-            return module.build()
-
-    net, paths, name = _built(folder, build, edit)
-    if not checkpoints:
-        sys.modules.pop(name, None)
-        raise ModelError(
-            "E702",
-            "expected `build` to call `load`, as in the emitted model.py",
-            place=str(folder / "model.py"),
-        )
-    return net, paths, name, checkpoints[0]
+    loading = LoadNothing()
+    net, paths, name = _built(folder, lambda module: loading.build(module, no_init_parameters()), edit)
+    return net, paths, name, loading.checkpoint
 
 
 def _built(

@@ -5,7 +5,7 @@ for a model that is a file which its runtime may run (`Origin.trusted`),
 ``output_runner(path, threads, optimised=...)`` for what a target wrote, ``constructed(folder)`` for the tree
 of the net that a folder of source draws anew, ``written_net(folder)`` for the names of its parameters and
 inputs, and ``exact_runner(graph)`` for a model in float64. It is imported when something of its framework is
-run.
+run. The file in ``streaming`` has ``output_in_pieces``, see `streaming.targets`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Runtime:
         suffix: suffix of an output that is one file.
         entry: the file that an output folder has; its ``renames.json`` says for which framework it is.
         output_module: the file beside this one that runs its outputs; empty for `module`.
+        pieces: the file in ``streaming`` that runs its outputs in pieces.
+        has_bfloat16: whether it computes in bfloat16 on the CPU.
         trains: whether it makes training steps too, of models and of outputs.
         is_exact: whether it can run a model in float64.
     """
@@ -47,6 +49,8 @@ class Runtime:
     suffix: str = ""
     entry: str = ""
     output_module: str = ""
+    pieces: str = ""
+    has_bfloat16: bool = False
     trains: bool = False
     is_exact: bool = False
 
@@ -82,6 +86,8 @@ RUNTIMES = (
         output="an emitted folder with model.py",
         entry="model.py",
         output_module="torch_folder",
+        pieces="torch_folder_pieces",
+        has_bfloat16=True,
         trains=True,
         is_exact=True,
     ),
@@ -91,9 +97,10 @@ RUNTIMES = (
         model="a MindSpore Cell",
         output="an emitted folder with model.py",
         entry="model.py",
+        pieces="mindspore_pieces",
         trains=True,
     ),
-    Runtime("", "onnx_runner", output="a .onnx file", suffix=".onnx"),
+    Runtime("", "onnx_runner", output="a .onnx file", suffix=".onnx", pieces="onnx_pieces"),
 )
 
 

@@ -22,14 +22,15 @@ class TorchFolderRunner(TorchRunner):
 
     Args:
         folder: the emitted folder.
+        build: makes the net of its ``model.py``; see `build_net`.
 
     Raises:
         ModelError: when ``model.py`` or ``renames.json`` cannot be used.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, build: Callable[[Any], Any] | None = None) -> None:
         self._folder = folder
-        net, name = _built(folder, lambda module: module.build())
+        net, name = build_net(folder, build or (lambda module: module.build()))
         super().__init__(read_tree(net, LoadOptions()), imported=name)
 
     @cached_property
@@ -68,11 +69,18 @@ def _refusal(action: str, error: Exception, place: str = "") -> ModelError:
     )
 
 
-def _built(folder: Path, build: Callable[[Any], Any]) -> tuple[Any, str]:
-    """Return the net that `build` makes of the folder's ``model.py``, and the module's name."""
+def build_net(folder: Path, build: Callable[[Any], Any]) -> tuple[Any, str]:
+    """Return the net that `build` makes of the folder's ``model.py``, and the module's name.
+
+    Raises:
+        ModelError: when ``model.py`` cannot be used.
+    """
     module = import_model(folder / "model.py", _refusal)
     try:
         return build(module), module.__name__
+    except ModelError:
+        sys.modules.pop(module.__name__, None)
+        raise
     except Exception as error:  # emitted code, which a user may have edited
         sys.modules.pop(module.__name__, None)
         raise _refusal("build", error, str(folder / "model.py")) from error
@@ -84,7 +92,7 @@ def constructed(folder: Path) -> Graph:
     Raises:
         ModelError: when ``model.py`` cannot be used.
     """
-    net, name = _built(folder, lambda module: module.build(checkpoint=None))
+    net, name = build_net(folder, lambda module: module.build(checkpoint=None))
     try:
         return read_tree(net, LoadOptions())
     finally:
@@ -97,7 +105,7 @@ def written_net(folder: Path) -> WrittenNet:
     Raises:
         ModelError: when ``model.py`` cannot be used.
     """
-    net, name = _built(folder, lambda module: module.build())
+    net, name = build_net(folder, lambda module: module.build())
     sys.modules.pop(name, None)
     trained = {name: parameter.requires_grad for name, parameter in net.named_parameters()}
     return WrittenNet(trained, list(inspect.signature(net.forward).parameters))

@@ -17,7 +17,7 @@ from ..inputs import batch_symbols, bindings, make_inputs
 from ..modules import ModuleComparison
 from ..proof import find_unproven
 from ..report import ModuleRow, OutputRow, Report
-from ..runners.registry import renames_of_output
+from ..runners.registry import renames_of_output, runtime_of_output
 from ..runners.runs import Run
 from ..sides import Sides
 from ..structure.comparing import compare_structure
@@ -28,9 +28,6 @@ from .rounded_constants import WithRoundedConstants, literals_of
 from .targets import PiecesTarget, target_in_pieces
 from .together import RunTogether
 from .torch_pieces import TorchPieces
-
-_NARROW = "bfloat16"
-"""The element type that neither target's runtime has kernels for on the CPU."""
 
 _LEFT_OUT = "other draws and sizes, training, and the effect of parameter changes, because the models ran "
 "in pieces"
@@ -57,8 +54,8 @@ def verify_in_pieces(
     target's gives, up to the rounding of one module. Where something is beyond that, the source runs from its
     own values too, in float32 and float64, as a whole model is compared. Only where something differs then do
     modules run alone, on the source's values, to find the first that is wrong. Where there are numbers of
-    bfloat16, both sides compute in float32 from the same weights, and the element types that the file states
-    are compared by themselves.
+    bfloat16 and the target's runtime does not compute with them, both sides compute in float32 from the same
+    weights, and the element types that the file states are compared by themselves.
 
     Args:
         source: a loaded torch module, as it was before any pass.
@@ -71,7 +68,9 @@ def verify_in_pieces(
     Raises:
         ModelError: when one side cannot be run (E702).
     """
-    wide = any(p.data.dtype == _NARROW for p in source.parameters())
+    runtime = runtime_of_output(target)
+    narrow = runtime is None or not runtime.has_bfloat16
+    wide = narrow and any(p.data.dtype == "bfloat16" for p in source.parameters())
     runners = [TorchPieces(source, "float32" if wide else "")]
     draw = _Draw.of(source, inputs, seed)
     renames = renames_of_output(target)

@@ -9,9 +9,6 @@ from ...ir import Graph, UsageError
 from ...ir.outside.memory_limits import memory_limit
 from ..runners.registry import runtime_of_output
 
-_TARGETS = ("onnx_runner", "mindspore_runner")
-"""The runtimes whose outputs run in pieces."""
-
 _SMALLEST, _LARGEST = 1 << 24, 1 << 28
 """Bounds of the bytes of weights in one piece."""
 
@@ -49,7 +46,7 @@ def require_pieces(source: Graph, target: object, others: Sequence[object] = ())
 
 
 _HINT = (
-    "regraft runs a PyTorch module in pieces, and an .onnx file or MindSpore folder that it wrote from one"
+    "regraft runs a PyTorch module in pieces, and an .onnx file or a folder of source that it wrote from one"
 )
 
 
@@ -62,7 +59,7 @@ def _obstacle(source: Graph, target: object) -> str:
         return "an exported program as the source"
     if isinstance(target, (str, Path)):
         runtime = runtime_of_output(Path(target))
-        if runtime is not None and runtime.module in _TARGETS:
+        if runtime is not None and runtime.pieces:
             return ""
     return f"`{target}` as the target" if isinstance(target, (str, Path)) else "a graph as the target"
 

@@ -20,11 +20,12 @@ class Literals:
             -1 for every other one with the other sign.
 
     Attributes:
+        source: as given.
         unknown: how many are rounded from none.
     """
 
     def __init__(self, source: Sequence[float], sign: int = 0) -> None:
-        self._source, self._sign = source, sign
+        self.source, self._sign = source, sign
         self.unknown = 0
 
     def __call__(self, tree: ast.Module) -> None:
@@ -38,7 +39,7 @@ class Literals:
         step = float(half_unit(narrow))
         if not step or np.float32(number) != np.float32(narrow):
             return number
-        found = rounded_from(number, step, self._source)
+        found = rounded_from(number, step, self.source)
         if found is not None:
             return found
         self.unknown += 1

@@ -70,69 +70,54 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         self.give: Give = ignore_outputs
 
     @staticmethod
-    def of_output(
-        folder: Path,
-        *,
-        wide: bool,
-        budget: int,
+    def of(folder: Path, literals: Literals, *, wide: bool, budget: int, wait_for: Await) -> MindSporePieces:
+        """Return a runner of an emitted folder's net, whose numbers `literals` edits if it is `wide`."""
+        with _in_float32(wide):
+            edit = literals if wide else lambda _: None
+            net, paths, imported, checkpoint = emitted_net_without_values(folder, edit)
+        values = {} if checkpoint is None else read_checkpoint(checkpoint)
+        runner = MindSporePieces(net, paths, imported=imported)
+        for _, cell in cells_of(net):
+            cell._init_flag = True  # else its first call draws values for its Parameters
+        runner._values = {n: _awaited(d, checkpoint or folder, wait_for) for n, d in values.items()}
+        runner._names = {id(p): name for name, p in net.parameters_and_names()}
+        runner._budget, runner._wide = budget, wide
+        _require_fit(net, runner._values, checkpoint or folder, wide=wide)
+        runner._others, runner._exact, runner.moved, runner.calls = [], {}, {}, {}
+        runner.runtime += " in float32, in pieces" if wide else " in pieces"
+        return runner
+
+    def undo_rounding(
+        self,
+        make: Callable[[Literals], MindSporePieces],
+        known: Literals,
         weights: Collection[str],
-        literals: Sequence[float],
         constants: ExactConstants,
-        wait_for: Await,
-    ) -> MindSporePieces:
-        """Return a runner of an emitted folder's net.
+    ) -> None:
+        """Find what narrow tables were rounded from: one of the source's, or any within half a unit.
+
+        Without one of the source's there are two moved runs: with all such numbers larger, and with every
+        other one.
 
         Args:
-            folder: the folder.
-            wide: whether to compute in float32 what is narrower.
-            budget: bytes of parameters that stay in memory.
+            make: makes a runner of the same net with other numbers.
+            known: the numbers of this one.
             weights: the parameters that are the source's; others are constants of the program.
-            literals: numbers of the source, which those of the net may be rounded from and, with `wide`, give
-                way to.
-            constants: arrays of the source, likewise.
-            wait_for: called before bytes of the checkpoint are read, which may still be written.
-
-        Raises:
-            ModelError: when its files cannot be used, or the checkpoint does not fit the net.
+            constants: arrays of the source.
         """
-        _take_memory_in_small_blocks()
-        known = Literals(literals)
-        make = partial(MindSporePieces._of, folder, wide=wide, budget=budget, wait_for=wait_for)
-        runner = make(known)
-        if not wide:
-            return runner
-        narrow = {n: d.numpy() for n, d in runner._values.items() if n not in weights and _is_table(d)}
+        narrow = {n: d.numpy() for n, d in self._values.items() if n not in weights and _is_table(d)}
         steps = {name: step for name, array in narrow.items() if (step := half_unit(array)).any()}
         for name in list(steps):
             exact = constants.find(narrow[name])
             if exact is not None:
-                runner._exact[name] = exact
+                self._exact[name] = exact
                 del steps[name]
         for sign in (1, -1) if known.unknown or steps else ():
-            other = make(Literals(literals, sign))
+            other = make(Literals(known.source, sign))
             moved = enumerate(steps.items(), 1)
             off = {n: widen_array(narrow[n]) + step * sign**number for number, (n, step) in moved}
-            other._exact = {**runner._exact, **{n: a.astype(np.float32) for n, a in off.items()}}
-            runner._others.append(other)
-        return runner
-
-    @staticmethod
-    def _of(folder: Path, literals: Literals, *, wide: bool, budget: int, wait_for: Await) -> MindSporePieces:
-        with _in_float32(wide):
-            edit = literals if wide else lambda _: None
-            net, paths, imported, checkpoint = emitted_net_without_values(folder, edit)
-        runner = MindSporePieces(net, paths, imported=imported)
-        for _, cell in cells_of(net):
-            cell._init_flag = True  # else its first call draws values for its Parameters
-        runner._values = {
-            n: _awaited(d, checkpoint, wait_for) for n, d in read_checkpoint(checkpoint).items()
-        }
-        runner._names = {id(p): name for name, p in net.parameters_and_names()}
-        runner._budget, runner._wide = budget, wide
-        _require_fit(net, runner._values, checkpoint, wide=wide)
-        runner._others, runner._exact, runner.moved, runner.calls = [], {}, {}, {}
-        runner.runtime += " in float32, in pieces" if wide else " in pieces"
-        return runner
+            other._exact = {**self._exact, **{n: a.astype(np.float32) for n, a in off.items()}}
+            self._others.append(other)
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the Cell; see `Runner`. Sets `moved`."""
@@ -205,6 +190,32 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         let_threads_sleep()
         with _in_float32(self._wide), reading(read, self._cells):
             yield
+
+
+def output_in_pieces(
+    path: Path,
+    *,
+    threads: int | None,
+    wide: bool,
+    budget: int,
+    weights: Collection[str],
+    literals: Sequence[float],
+    constants: ExactConstants,
+    wait_for: Await,
+) -> MindSporePieces:
+    """Return a runner of an emitted folder's net; see `targets`.
+
+    Raises:
+        ModelError: when its files cannot be used, or the checkpoint does not fit the net.
+    """
+    del threads  # MindSpore takes their number from the process
+    _take_memory_in_small_blocks()
+    known = Literals(literals)
+    make = partial(MindSporePieces.of, path, wide=wide, budget=budget, wait_for=wait_for)
+    runner = make(known)
+    if wide:
+        runner.undo_rounding(make, known, weights, constants)
+    return runner
 
 
 def _take_memory_in_small_blocks() -> None:

@@ -411,3 +411,7 @@ def _beside(folder: Path, location: str) -> Path:
     if not location or not file.is_relative_to(folder.resolve()):
         raise ModelError("E101", f"expected external data in the model's folder, got `{location}`")
     return file
+
+
+output_in_pieces = OnnxPieces
+"""Makes a runner of a file; see `targets`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -76,23 +77,9 @@ def target_in_pieces(
     """
     runtime = runtime_of_output(path)
     assert runtime is not None
-    if runtime.module == "onnx_runner":
-        from .onnx_pieces import OnnxPieces
-
-        return OnnxPieces(
-            path,
-            threads=threads,
-            wide=wide,
-            budget=budget,
-            weights=weights,
-            literals=literals,
-            constants=constants,
-            wait_for=wait_for,
-        )
-    from .mindspore_pieces import MindSporePieces
-
-    return MindSporePieces.of_output(
+    made: PiecesTarget = import_module(f".{runtime.pieces}", __package__).output_in_pieces(
         path,
+        threads=threads,
         wide=wide,
         budget=budget,
         weights=weights,
@@ -100,3 +87,4 @@ def target_in_pieces(
         constants=constants,
         wait_for=wait_for,
     )
+    return made

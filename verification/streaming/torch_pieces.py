@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,8 +31,45 @@ if TYPE_CHECKING:
     from torch.utils.weak import WeakTensorKeyDictionary
 
 
-class TorchPieces(FixedWeights, TorchRunner):
-    """A torch module in eager mode, of which one module's weights are in memory at a time.
+class MappedTensors(FixedWeights, TorchRunner):
+    """A torch module in eager mode, with mapped weights: those of one of its modules are in memory at a time.
+
+    Attributes:
+        read: gets the bytes of a module's weights before they are read.
+    """
+
+    read: Read = staticmethod(ignore_pace)
+
+    @cached_property
+    def _evictor(self) -> PageEvictor:
+        return PageEvictor()
+
+    def _run(
+        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Run:
+        handles = [m.register_forward_hook(_release) for m in self._model.modules()]
+        handles += [m.register_forward_pre_hook(self._begin) for m in self._model.modules()]
+        try:
+            return super()._run(inputs, calls, given)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _begin(self, module: Any, _arguments: Any) -> None:
+        size = prefetch_values(module)
+        if size:
+            self.read(size)
+            self._evictor.add(size, partial(forget_values, module))
+
+    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Call one module; see `Runner`."""
+        found = super().run_module(call, inputs)
+        release_values(self._arguments[call][0])
+        return found
+
+
+class TorchPieces(MappedTensors):
+    """The torch module of a source in eager mode, in pieces.
 
     Args:
         graph: what the frontend made of it.
@@ -40,18 +77,16 @@ class TorchPieces(FixedWeights, TorchRunner):
             empty for the module's own types.
 
     Attributes:
-        read: gets the bytes of a module's weights before they are read.
         take: gets a recorded call and what it gave, and returns what goes on in its place; None for that.
     """
 
-    read: Read
     take: Take
 
     def __init__(self, graph: Graph, real: Literal["", "float32", "float64"] = "") -> None:
         from torch.utils.weak import WeakTensorKeyDictionary
 
         super().__init__(graph)
-        self._real, self.read, self.take, self._evictor = real, ignore_pace, keep_outputs, PageEvictor()
+        self._real, self.take = real, keep_outputs
         self._own: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._run_kept: tuple[Mapping[str, np.ndarray], Run] | None = None
         self._model = self._given  # as it is: its values are widened where it uses them
@@ -66,17 +101,6 @@ class TorchPieces(FixedWeights, TorchRunner):
     def keep(self, inputs: Mapping[str, np.ndarray], run: Run) -> None:
         """Make the next run on these very inputs return what a run on them has given."""
         self._run_kept = inputs, run
-
-    def _run(
-        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
-    ) -> Run:
-        handles = [m.register_forward_hook(_release) for m in self._model.modules()]
-        handles += [m.register_forward_pre_hook(self._begin) for m in self._model.modules()]
-        try:
-            return super()._run(inputs, calls, given)
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _instead(self, call: str, outputs: Sequence[np.ndarray]) -> Sequence[torch.Tensor] | None:
         import torch
@@ -94,12 +118,6 @@ class TorchPieces(FixedWeights, TorchRunner):
         version, own = self._own.get(tensor) or (None, None)
         # what a module hands on is what it got, unless somebody has changed it in place
         return super()._values(tensor) if own is None or version != tensor._version else own
-
-    def _begin(self, module: Any, _arguments: Any) -> None:
-        size = prefetch_values(module)
-        if size:
-            self.read(size)
-            self._evictor.add(size, partial(forget_values, module))
 
     @contextmanager
     def beside_others(self) -> Iterator[None]:
@@ -148,12 +166,6 @@ class TorchPieces(FixedWeights, TorchRunner):
             wide = in_wide(torch.float32)
             with suppress(Exception), _without_warnings(), wide, recording_constants(found):
                 functional_call(self._model, parameters, tuple(arguments), keywords)
-        return found
-
-    def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Call one module; see `Runner`."""
-        found = super().run_module(call, inputs)
-        release_values(self._arguments[call][0])
         return found
 
     def _widening(self) -> AbstractContextManager[object]:

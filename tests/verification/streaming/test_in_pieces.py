@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import regraft
 from regraft.formats.elements import ElementWriters
-from regraft.ir import Graph, MismatchError, TensorData, UsageError
+from regraft.ir import Graph, MismatchError, ModelError, TensorData, UsageError
 from regraft.verification.streaming import deciding
 from regraft.verification.streaming.torch_pieces import TorchPieces
 
@@ -107,8 +107,13 @@ def loaded(name: str, dtype: torch.dtype = torch.float32) -> Graph:
 def written(name: str, path: Path, dtype: torch.dtype = torch.float32) -> tuple[Graph, Path]:
     graph = loaded(name, dtype)
     options = {"fold": False, "external_data": True} if path.suffix else {}
-    regraft.save(regraft.rewrite(graph).graph, path, "onnx" if path.suffix else "mindspore", **options)
+    regraft.save(regraft.rewrite(graph).graph, path, target_of(path), **options)
     return graph, path
+
+
+def target_of(path: Path) -> str:
+    """What the name of an output of these tests stands for."""
+    return {"net.onnx": "onnx", "net": "mindspore", "torch": "torch"}[path.name]
 
 
 @pytest.fixture(autouse=True)
@@ -133,9 +138,10 @@ def calls(report: regraft.Report) -> dict[str, float | None]:
     return {row.call: row.max_abs for row in report.modules}
 
 
+@pytest.mark.parametrize("file", ["net.onnx", "torch"])
 @pytest.mark.parametrize("name", NETS)
-def test_equal_nets_are_equal_in_pieces_too(name: str, tmp_path: Path) -> None:
-    pieces, whole = both(*written(name, tmp_path / "net.onnx"))
+def test_equal_nets_are_equal_in_pieces_too(name: str, file: str, tmp_path: Path) -> None:
+    pieces, whole = both(*written(name, tmp_path / file))
     assert pieces.passed, pieces.render()
     assert whole.passed, whole.render()
     assert calls(pieces).keys() == calls(whole).keys()
@@ -199,14 +205,18 @@ def test_a_weight_that_no_output_shows_is_found_by_its_bits(tmp_path: Path) -> N
     assert not report.passed
 
 
-def test_a_cell_runs_in_pieces(tmp_path: Path) -> None:
-    graph, folder = written("tied", tmp_path / "net")
+@pytest.mark.parametrize(
+    ("file", "layer", "other"),
+    [("net", "nn.GELU(approximate=False)", "nn.ReLU()"), ("torch", "nn.GELU()", "nn.ReLU()")],
+)
+def test_a_folder_of_source_runs_in_pieces(file: str, layer: str, other: str, tmp_path: Path) -> None:
+    graph, folder = written("tied", tmp_path / file)
     report = regraft.verify(graph, folder, pieces=True)
     assert report.passed, report.render()
     assert all(value is not None for value in calls(report).values())
     source = (folder / "model.py").read_text()
-    assert source.count("nn.GELU(approximate=False)") == 1
-    (folder / "model.py").write_text(source.replace("nn.GELU(approximate=False)", "nn.ReLU()"))
+    assert source.count(layer) == 1
+    (folder / "model.py").write_text(source.replace(layer, other))
     report = regraft.verify(graph, folder, pieces=True)
     assert report.verdict == "different"
     assert report.first_divergence == "blocks.0.mlp.1#1"
@@ -223,14 +233,28 @@ class Recurrent(nn.Module):
         return self.lstm(x)[0]
 
 
-@pytest.mark.parametrize("file", ["net.onnx", "net"])
-def test_recurrent_layers_run_in_pieces(file: str, tmp_path: Path) -> None:
+class Bare(nn.Module):
+    """A net without parameters, and so without a checkpoint that is loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.ReLU()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(x) * 2
+
+
+@pytest.mark.parametrize(("make", "call"), [(Recurrent, "lstm#1"), (Bare, "act#1")])
+@pytest.mark.parametrize("file", ["net.onnx", "net", "torch"])
+def test_recurrent_and_bare_nets_run_in_pieces(
+    make: type[nn.Module], call: str, file: str, tmp_path: Path
+) -> None:
     torch.manual_seed(0)
-    graph, path = regraft.load(Recurrent().eval(), ["2x4x6"]), tmp_path / file
-    regraft.save(regraft.rewrite(graph).graph, path, "onnx" if path.suffix else "mindspore")
+    graph, path = regraft.load(make().eval(), ["2x4x6"]), tmp_path / file
+    regraft.save(regraft.rewrite(graph).graph, path, target_of(path))
     report = regraft.verify(graph, path, pieces=True)
     assert report.passed, report.render()
-    assert [row.call for row in report.modules] == ["lstm#1"]
+    assert [row.call for row in report.modules] == [call]
 
 
 @pytest.mark.parametrize("file", ["net.onnx", "net"])
@@ -248,6 +272,18 @@ def test_a_rounded_table_is_taken_as_the_source_computes_it(file: str, tmp_path:
     report = regraft.verify(graph, path, pieces=True)
     assert report.passed, report.render()
     assert max(row.max_rel for row in report.outputs) < 1e-5
+
+
+def test_torch_computes_in_bfloat16_in_pieces_too(tmp_path: Path) -> None:
+    graph, folder = written("tied", tmp_path / "torch", torch.bfloat16)
+    report = regraft.verify(graph, folder, pieces=True)
+    assert report.passed, report.render()
+    assert report.summary().startswith("equal in the forward pass in pieces: 1 output")
+    source = (folder / "model.py").read_text()
+    assert source.count("dtype=torch.bfloat16") > 1
+    (folder / "model.py").write_text(source.replace("dtype=torch.bfloat16", "dtype=torch.float32"))
+    with pytest.raises(ModelError, match=r"does not fit the net: .* is bfloat16, float32 in the net"):
+        regraft.verify(graph, folder, pieces=True)
 
 
 def test_the_run_in_float64_has_no_weights_of_its_own() -> None:
@@ -306,7 +342,7 @@ def test_a_large_dense_layer_is_computed_some_rows_at_a_time(
     assert max(rows.stop for rows in read) == 37
 
 
-@pytest.mark.parametrize("file", ["net.onnx", "net"])
+@pytest.mark.parametrize("file", ["net.onnx", "net", "torch"])
 def test_a_rewrite_in_pieces_is_verified_while_it_is_written(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,7 +360,7 @@ def test_a_rewrite_in_pieces_is_verified_while_it_is_written(
 
     monkeypatch.setattr(written_behind.WritingBehind, "wait_for", told)
     graph, path = loaded("tied"), tmp_path / "out" / file
-    target = None if path.suffix else "mindspore"
+    target = target_of(path)
     files, report = regraft.rewrite_file(graph, regraft.rewrite(graph), path, target, pieces=True)
     assert report is not None
     assert report.passed
@@ -350,7 +386,7 @@ def test_a_rewrite_that_cannot_be_written_while_it_is_verified_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("file", ["net.onnx", "net"])
+@pytest.mark.parametrize("file", ["net.onnx", "net", "torch"])
 def test_what_is_written_wrongly_is_not_kept(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,7 +402,7 @@ def test_what_is_written_wrongly_is_not_kept(
     monkeypatch.setattr(elements, "_SMALL", 0)
     monkeypatch.setattr(ElementWriters, "write", write)
     graph, path = loaded("tied"), tmp_path / file
-    target = None if path.suffix else "mindspore"
+    target = target_of(path)
     with pytest.raises(MismatchError) as refused:
         regraft.rewrite_file(graph, regraft.rewrite(graph), path, target, pieces=True)
     structure = refused.value.report.structure  # type: ignore[attr-defined]
