@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..frameworks.optimizers import Optimizer
 from ..ir import ModelError
-from ..ir.recipe import AFTER, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, INSIDE, KIND, LossScaler, Setting
+from ..ir.recipe import RATE_PLACE, LossScaler, Setting, UpdateRule
 from .training_script import Script
-
-Group = Mapping[str, Any]
-"""Arguments of some parameters, as an optimizer with torch's arguments keeps them."""
 
 
 def array_of(value: Any) -> np.ndarray:
@@ -28,135 +26,25 @@ def number(value: Any) -> float:
     return float(f"{float(array_of(value)[0]):.7g}")
 
 
-def sgd(momentum: float, dampening: float, *, nesterov: bool, decay: float) -> dict[str, Setting]:
-    """Return settings of a step along the gradient or its running sum."""
-    found: dict[str, Setting] = {"momentum": momentum}
-    if momentum:
-        found |= {"dampening": dampening, "nesterov": nesterov}
-    return found | decayed(decay, COUPLED)
-
-
-def adam(
-    betas: Sequence[float],
-    epsilon: float,
-    *,
-    decay: Mapping[str, Setting],
-    amsgrad: bool = False,
-    corrected: bool = True,
-    place: str = AFTER,
-    nesterov: bool = False,
-) -> dict[str, Setting]:
-    """Return settings of Adam and its kin."""
-    found: dict[str, Setting] = {"beta1": betas[0], "beta2": betas[1], "epsilon": epsilon}
-    found |= {"amsgrad": amsgrad, "bias correction": corrected, "nesterov": nesterov}
-    if corrected:
-        found[EPSILON_PLACE] = place
-    return found | dict(decay)
-
-
-def rmsprop(
-    alpha: float,
-    epsilon: float,
-    *,
-    inside: bool,
-    start: float,
-    momentum: float,
-    centered: bool,
-    decay: float,
-) -> dict[str, Setting]:
-    """Return settings of RMSprop; `inside`: epsilon is added inside the root, `start`: of its mean square."""
-    return {
-        "alpha": alpha,
-        "epsilon": epsilon,
-        INSIDE: inside,
-        "mean square starts at": start,
-        "momentum": momentum,
-        "centered": centered,
-        **decayed(decay, COUPLED),
-    }
-
-
-def adagrad(
-    slower: float, epsilon: float, start: float, decay: float, *, inside: bool = False
-) -> dict[str, Setting]:
-    """Return settings of Adagrad.
+def update_rule(
+    known: Optimizer,
+    value_of: Callable[[str], Any],
+    rates: tuple[float, ...],
+    decay: float | None = None,
+) -> UpdateRule:
+    """Return the rule of an optimizer, or of a group of its parameters.
 
     Args:
-        slower: its own decay of the learning rate.
-        epsilon: what is added to the root.
-        start: of its sum of squares.
-        decay: of the weights.
-        inside: whether epsilon is added inside the root.
+        known: its class.
+        value_of: returns the value of an argument of the class; None for one that it does not have.
+        rates: the learning rates.
+        decay: the weight decay; None for that of its argument.
     """
-    return {
-        "rate decay": slower,
-        "epsilon": epsilon,
-        INSIDE: inside,
-        "sum of squares starts at": start,
-        **decayed(decay, COUPLED),
-    }
-
-
-def decayed(decay: float, kind: str) -> dict[str, Setting]:
-    """Return weight decay; its kind only where there is some."""
-    return {DECAY: decay, KIND: kind} if decay else {DECAY: 0.0}
-
-
-def _sgd_group(group: Group) -> dict[str, Setting]:
-    return sgd(
-        number(group["momentum"]),
-        number(group["dampening"]),
-        nesterov=bool(group["nesterov"]),
-        decay=number(group["weight_decay"]),
-    )
-
-
-def _adam_group(group: Group) -> dict[str, Setting]:
-    kind = DECOUPLED if group.get("decoupled_weight_decay") else COUPLED
-    return adam(
-        [number(b) for b in group["betas"]],
-        number(group["eps"]),
-        amsgrad=bool(group["amsgrad"]),
-        decay=decayed(number(group["weight_decay"]), kind),
-    )
-
-
-def _rmsprop_group(group: Group) -> dict[str, Setting]:
-    return rmsprop(
-        number(group["alpha"]),
-        number(group["eps"]),
-        inside=False,
-        start=0.0,
-        momentum=number(group["momentum"]),
-        centered=bool(group["centered"]),
-        decay=number(group["weight_decay"]),
-    )
-
-
-def _adagrad_group(group: Group) -> dict[str, Setting]:
-    return adagrad(
-        number(group["lr_decay"]),
-        number(group["eps"]),
-        number(group["initial_accumulator_value"]),
-        number(group["weight_decay"]),
-    )
-
-
-_GROUPS: dict[str, tuple[str, Callable[[Group], dict[str, Setting]]]] = {
-    "SGD": ("SGD", _sgd_group),
-    "Adam": ("Adam", _adam_group),
-    "AdamW": ("Adam", lambda group: _adam_group({**group, "decoupled_weight_decay": True})),
-    "RMSprop": ("RMSprop", _rmsprop_group),
-    "Adagrad": ("Adagrad", _adagrad_group),
-}
-GROUPED = tuple(_GROUPS)
-"""Classes with torch's arguments whose groups are read."""
-
-
-def read_group(class_name: str, group: Group) -> tuple[str, dict[str, Setting]]:
-    """(kind of update, settings) of a group of a class of `GROUPED`, as torch's of that name computes."""
-    kind, read = _GROUPS[class_name]
-    return kind, read(group) | ({"maximize": True} if group.get("maximize") else {})
+    own = number(value_of("weight_decay") or 0.0) if decay is None else decay
+    settings = known.read(value_of, number, own)
+    if len(set(rates)) < 2:
+        settings.pop(RATE_PLACE, None)  # without effect
+    return UpdateRule(known.kind, settings, rates)
 
 
 def loop_scale(scale: Any) -> float:
@@ -173,8 +61,10 @@ def read_scaler(scale: Any) -> LossScaler | None:
     if hasattr(scale, "get_growth_factor"):  # torch's
         if not scale.is_enabled():
             return None
-        grows, shrinks = scale.get_growth_factor(), scale.get_backoff_factor()
-        return LossScaler(number(scale.get_scale()), grows, scale.get_growth_interval(), shrinks)
+        start, grows = number(scale.get_scale()), scale.get_growth_factor()
+        if grows == 1.0:
+            return LossScaler(start)
+        return LossScaler(start, grows, scale.get_growth_interval(), scale.get_backoff_factor())
     if not hasattr(scale, "scale_value"):  # mindspore.amp's have it
         return None
     factor = number(getattr(scale, "scale_factor", 1.0))

@@ -15,7 +15,12 @@ EPSILON_PLACE = "epsilon is added"
 OF_LABELS = "mean over the number of labels, whatever they weigh"
 INSIDE = "epsilon inside the root"
 AFTER, BEFORE = "to the corrected root (torch)", "to the root before its correction"
+EACH, LARGEST = "to the magnitude of each gradient (torch)", "to the largest magnitude"
+RATE_PLACE = "rates inside the momentum"
 """Names and values of settings that several folders use."""
+
+ABSENT: Mapping[str, Setting] = {"maximize": False, "centralised gradients": False}
+"""Settings that an update rule without them has all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class UpdateRule:
     """An optimizer's update of one parameter.
 
     Attributes:
-        kind: "SGD", "Adam", "RMSprop" or "Adagrad", whatever the class is called.
+        kind: "SGD", "Adam", "RMSprop", …, whatever the class is called.
         settings: name -> value, without settings of no effect (the decay's kind where nothing decays).
         rates: the learning rate of each step from the first, as far as it was asked for.
     """

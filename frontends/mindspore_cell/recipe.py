@@ -2,127 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...frameworks.optimizers import EXPERIMENTAL, MINDSPORE, TORCH, WRITTEN_FOR_MINDSPORE, Optimizer
 from ...ir import ModelError
-from ...ir.recipe import BEFORE, COUPLED, DECOUPLED, EPSILON_PLACE, Recipe, Setting, UpdateRule
+from ...ir.recipe import Recipe, UpdateRule
 from ..recipe_losses import read_loss
 from ..recipe_settings import (
-    adagrad,
-    adam,
-    decayed,
     number,
     options_of,
     rates_of_groups,
-    read_group,
     read_scaler,
     refuse_optimizer,
-    rmsprop,
-    sgd,
+    update_rule,
 )
 from ..training_script import Script
 
-Reader = Callable[[Any, float], dict[str, Setting]]
-"""Reads an optimizer's settings for a parameter with this weight decay."""
-
-
-def _sgd(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return sgd(
-        number(optimizer.momentum), number(optimizer.dampening), nesterov=optimizer.nesterov, decay=decay
-    )
-
-
-def _momentum(optimizer: Any, decay: float) -> dict[str, Setting]:
-    # on the CPU its kernel gives the same with and without (2.10)
-    nesterov = optimizer.use_nesterov and optimizer.target != "CPU"
-    return sgd(number(optimizer.momentum), 0.0, nesterov=nesterov, decay=decay)
-
-
-def _adam(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return adam(
-        [number(optimizer.beta1), number(optimizer.beta2)],
-        number(optimizer.eps),
-        amsgrad=optimizer.use_amsgrad,
-        nesterov=optimizer.use_nesterov,
-        place=BEFORE,
-        decay=decayed(decay, COUPLED),
-    )
-
-
-def _torchs_adam(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return adam(
-        [float(beta) for beta in optimizer.betas],
-        number(optimizer.eps),
-        amsgrad=bool(optimizer.amsgrad),
-        decay=decayed(decay, DECOUPLED if optimizer.decoupled else COUPLED),
-    )
-
-
-def _torchs_rmsprop(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return rmsprop(
-        number(optimizer.alpha),
-        number(optimizer.eps),
-        inside=False,
-        start=0.0,
-        momentum=number(optimizer.momentum),
-        centered=bool(optimizer.centered),
-        decay=decay,
-    )
-
-
-def _torchs_adagrad(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return adagrad(number(optimizer.lr_decay), number(optimizer.eps), number(optimizer.start), decay)
-
-
-_AS_TORCH: dict[str, tuple[str, Reader]] = {
-    "torch.optim.Adam": ("Adam", _torchs_adam),
-    "torch.optim.RMSprop": ("RMSprop", _torchs_rmsprop),
-    "torch.optim.Adagrad": ("Adagrad", _torchs_adagrad),
-}
-"""Value of `UPDATE` in an optimizer that computes as torch's, such as those that regraft writes."""
-
-
-def _adam_weight_decay(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return adam(
-        [number(optimizer.beta1), number(optimizer.beta2)],
-        number(optimizer.eps),
-        corrected=False,
-        decay=decayed(decay, DECOUPLED),
-    )
-
-
-def _rmsprop(optimizer: Any, decay: float) -> dict[str, Setting]:
-    return rmsprop(
-        number(optimizer.decay),
-        number(optimizer.epsilon),
-        inside=True,
-        start=1.0,
-        momentum=number(optimizer.momentum),
-        centered=bool(optimizer.centered),
-        decay=decay,
-    )
-
-
-def _adagrad(optimizer: Any, decay: float) -> dict[str, Setting]:
-    # its kernel on the CPU adds 1e-8 to the sum of squares, and no argument changes that (2.10)
-    return adagrad(0.0, 1e-8, number(optimizer.accum[0]), decay, inside=True)
-
-
-_OPTIMIZERS: dict[str, tuple[str, Reader]] = {
-    "SGD": ("SGD", _sgd),
-    "Momentum": ("SGD", _momentum),
-    "Adam": ("Adam", _adam),
-    "AdamWeightDecay": ("Adam", _adam_weight_decay),
-    "RMSProp": ("RMSprop", _rmsprop),
-    "Adagrad": ("Adagrad", _adagrad),
-}
-
-
-_TORCH_LIKE = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
 _EXPERIMENTAL, _MINT = "mindspore.experimental.optim", "mindspore.mint.optim"
+
+_PAIRS = {"etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
+"""Argument -> the attributes that hold its numbers."""
 
 
 def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference: str) -> Recipe:
@@ -135,26 +39,25 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
     optimizer = script.optimizer
     home, class_name = type(optimizer).__module__, type(optimizer).__name__
     remarks: list[str] = []
-    if home.startswith("mindspore.nn.optim") and class_name in _OPTIMIZERS:
-        shown, rules = f"nn.{class_name}", _own_rules(script, names, steps, reference)
+    written = WRITTEN_FOR_MINDSPORE.get(getattr(optimizer, "UPDATE", ""))
+    if home.startswith("mindspore.nn.optim") and class_name in MINDSPORE:
+        shown = f"nn.{class_name}"
+        rules = _own_rules(MINDSPORE[class_name], script, names, steps, reference)
         scale = number(optimizer.loss_scale)
         if class_name == "Momentum" and optimizer.use_nesterov and optimizer.target == "CPU":
             remarks.append(
                 "nn.Momentum(use_nesterov=True) does nothing on the CPU; nn.SGD(nesterov=True) does"
             )
-    elif getattr(optimizer, "UPDATE", None) in _AS_TORCH:
-        shown, rules = class_name, _own_rules(script, names, steps, reference)
+    elif written is not None:
+        shown, rules = class_name, _own_rules(written, script, names, steps, reference)
         scale = number(optimizer.loss_scale)
-    elif home.startswith((_EXPERIMENTAL, _MINT)) and class_name in _TORCH_LIKE:
+    elif home.startswith((_EXPERIMENTAL, _MINT)) and class_name in TORCH:
         experimental = home.startswith(_EXPERIMENTAL)
         shown = f"{_EXPERIMENTAL if experimental else _MINT}.{class_name}"
         rates = rates_of_groups(lambda: optimizer.param_groups, script, steps, reference)
         rules = {}
         for group, found in zip(optimizer.param_groups, rates, strict=True):
-            kind, settings = read_group(class_name, group)
-            if experimental and class_name == "Adam":  # it runs nn.Adam's kernel: no AMSGrad either
-                settings |= {"amsgrad": False, EPSILON_PLACE: BEFORE}
-            rule = UpdateRule(kind, settings, found)
+            rule = update_rule((EXPERIMENTAL if experimental else TORCH)[class_name], group.get, found)
             for parameter in group["params"]:
                 rules[_named(parameter, names, reference)] = rule
         scale = 1.0
@@ -163,7 +66,7 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
         if not experimental:
             remarks.append(f"{shown} moves no parameter on the CPU; nn.SGD and {_EXPERIMENTAL} do")
     else:
-        known = [f"nn.{n}" for n in _OPTIMIZERS] + [f"{_EXPERIMENTAL}.{n}" for n in _TORCH_LIKE]
+        known = [f"nn.{n}" for n in MINDSPORE] + [f"{_EXPERIMENTAL}.{n}" for n in EXPERIMENTAL]
         raise refuse_optimizer(optimizer, reference, known)
     loss, options = read_loss(script.loss, "mindspore.nn.loss"), options_of(script, scale)
     scaler = read_scaler(script.loss_scale)
@@ -181,7 +84,9 @@ def _named(parameter: Any, names: Mapping[int, str], reference: str) -> str:
     return names[id(parameter)]
 
 
-def _own_rules(script: Script, names: Mapping[int, str], steps: int, reference: str) -> dict[str, UpdateRule]:
+def _own_rules(
+    known: Optimizer, script: Script, names: Mapping[int, str], steps: int, reference: str
+) -> dict[str, UpdateRule]:
     """Return the rules of an `nn.Optimizer`, whose learning rates and weight decay are its own."""
     optimizer = script.optimizer
     if script.schedule is not None:
@@ -191,21 +96,30 @@ def _own_rules(script: Script, names: Mapping[int, str], steps: int, reference: 
             place=reference,
             hint="give it as the optimizer's learning_rate: a list with a rate a step, or a Cell",
         )
-    update = getattr(optimizer, "UPDATE", None)
-    kind, read = _OPTIMIZERS[type(optimizer).__name__] if update is None else _AS_TORCH[update]
-    known: dict[int, tuple[float, ...]] = {}
+    if type(optimizer).__name__ == "Momentum" and optimizer.use_nesterov and optimizer.target != "CPU":
+        known = replace(known, fixed={**known.fixed, "nesterov": True})
+    scheduled: dict[int, tuple[float, ...]] = {}
     rules: dict[str, UpdateRule] = {}
     for at, parameter in enumerate(optimizer.parameters):
         if not parameter.requires_grad:
             continue
         rate = list(optimizer.learning_rate)[at] if optimizer.is_group_lr else optimizer.learning_rate
-        if id(rate) not in known:
-            known[id(rate)] = _rates(rate, steps, reference)
-        settings = read(optimizer, _decay(optimizer, at, reference))
+        if id(rate) not in scheduled:
+            scheduled[id(rate)] = _rates(rate, steps, reference)
+        decay, value_of = _decay(optimizer, at, reference), partial(_argument, optimizer)
+        rule = update_rule(known, value_of, scheduled[id(rate)], decay)
         if optimizer.is_group and optimizer.grad_centralization_flags[at]:
-            settings["centralised gradients"] = True
-        rules[_named(parameter, names, reference)] = UpdateRule(kind, settings, known[id(rate)])
+            rule = replace(rule, settings={**rule.settings, "centralised gradients": True})
+        rules[_named(parameter, names, reference)] = rule
     return rules
+
+
+def _argument(optimizer: Any, name: str) -> Any:
+    """Return what an optimizer keeps of an argument: one value of those that it keeps for each parameter."""
+    if name in _PAIRS:
+        return tuple(getattr(optimizer, each) for each in _PAIRS[name])
+    value: Any = getattr(optimizer, name, None)
+    return value[0] if type(value).__name__ == "ParameterTuple" else value
 
 
 def _decay(optimizer: Any, at: int, reference: str) -> float:

@@ -5,21 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 
+from ...frameworks.optimizers import TORCH, WRITTEN_FOR_TORCH
 from ...ir import ModelError
-from ...ir.recipe import BEFORE, COUPLED, DECOUPLED, Recipe, Setting, UpdateRule
+from ...ir.recipe import Recipe, UpdateRule
 from ..recipe_losses import read_loss
-from ..recipe_settings import (
-    GROUPED,
-    Group,
-    adam,
-    decayed,
-    number,
-    options_of,
-    rates_of_groups,
-    read_group,
-    read_scaler,
-    refuse_optimizer,
-)
+from ..recipe_settings import options_of, rates_of_groups, read_scaler, refuse_optimizer, update_rule
 from ..training_script import Script
 
 
@@ -38,17 +28,17 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
     """
     optimizer = script.optimizer
     class_name = type(optimizer).__name__
-    as_mindspore = getattr(optimizer, "UPDATE", None) == MINDSPORE_ADAM
-    is_torchs = type(optimizer).__module__.startswith("torch.optim") and class_name in GROUPED
-    if not (is_torchs or as_mindspore):
-        raise refuse_optimizer(optimizer, reference, [f"torch.optim.{name}" for name in GROUPED])
+    is_torchs = type(optimizer).__module__.startswith("torch.optim")
+    update = getattr(optimizer, "UPDATE", "")
+    known = TORCH.get(class_name) if is_torchs else WRITTEN_FOR_TORCH.get(update)
+    if known is None:
+        raise refuse_optimizer(optimizer, reference, [f"torch.optim.{name}" for name in TORCH])
     with warnings.catch_warnings():  # that the schedule moves before the optimizer does
         warnings.simplefilter("ignore")
         rates = rates_of_groups(lambda: optimizer.param_groups, script, steps, reference)
     rules: dict[str, UpdateRule] = {}
     for group, found in zip(optimizer.param_groups, rates, strict=True):
-        kind, settings = ("Adam", _mindspores_adam(group)) if as_mindspore else read_group(class_name, group)
-        rule = UpdateRule(kind, settings, found)
+        rule = update_rule(known, group.get, found)
         for parameter in group["params"]:
             if id(parameter) not in names:
                 raise ModelError(
@@ -68,20 +58,4 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
         rules,
         options_of(script),
         scaler=read_scaler(script.loss_scale),
-    )
-
-
-MINDSPORE_ADAM = "mindspore.nn.Adam"
-"""Value of `UPDATE` in an optimizer that computes as MindSpore's, such as those that regraft writes."""
-
-
-def _mindspores_adam(group: Group) -> dict[str, Setting]:
-    return adam(
-        [number(beta) for beta in group["betas"]],
-        number(group["eps"]),
-        amsgrad=bool(group["amsgrad"]),
-        corrected=bool(group["corrected"]),
-        nesterov=bool(group["nesterov"]),
-        place=BEFORE,
-        decay=decayed(number(group["weight_decay"]), DECOUPLED if group["decoupled"] else COUPLED),
     )

@@ -17,7 +17,7 @@ from regraft.backends.torch_source.training.script import training_source
 from regraft.frontends.torch_module.recipe import read_recipe
 from regraft.frontends.training_script import Script
 from regraft.ir import BackendError
-from regraft.ir.recipe import LossRule, LossScaler, Recipe, UpdateRule
+from regraft.ir.recipe import LossRule, Recipe, UpdateRule
 from regraft.verification.recipes.rules import updated
 
 NUMBER, STEPS = count(), 8
@@ -73,7 +73,28 @@ def mixed(net):
     return {"loss": nn.CrossEntropyLoss(), "optimizer": optimizer, **more}
 
 
-RECIPES = [momentum, adamw, rmsprop, adagrad, mixed]
+def kept(net):
+    scaler = StaticScaler("cpu", 1024.0)
+    optimizer = torch.optim.NAdam(net.parameters(), 0.01, weight_decay=0.1, decoupled_weight_decay=True)
+    return {
+        "loss": nn.CrossEntropyLoss(),
+        "optimizer": optimizer,
+        "precision": torch.float16,
+        "loss_scale": scaler,
+    }
+
+
+class StaticScaler(torch.amp.GradScaler):
+    """As MindSpore's of that name."""
+
+    def get_growth_factor(self):
+        return 1.0
+
+    def update(self, new_scale=None):
+        super().update(self.get_scale())
+
+
+RECIPES = [momentum, adamw, rmsprop, adagrad, mixed, kept]
 
 
 def by_hand(net, make):
@@ -166,34 +187,44 @@ DECAYED = {"weight decay": 0.1, "decay": "added to the gradient (L2)"}
 APART = {"weight decay": 0.1, "decay": "apart from the gradient (decoupled)"}
 
 
+RMSPROP = {"alpha": 0.9, "epsilon": 1e-3, "epsilon inside the root": True, "mean square starts at": 1.0}
+RMSPROP |= {"momentum": 0.5, "centered": True, "rates inside the momentum": True}
+ADAGRAD = {"rate decay": 0.0, "epsilon": 1e-8, "epsilon inside the root": True}
+ADAMAX = {"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "epsilon is added": "to the largest magnitude"}
+
+
 @pytest.mark.parametrize(
-    "settings",
+    ("kind", "settings", "rates"),
     [
-        {**ADAM, "weight decay": 0.0},
-        {**ADAM, **DECAYED, "nesterov": True},
-        {**ADAM, **DECAYED, "amsgrad": True},
-        {**UNCORRECTED, **APART},
+        ("Adam", {**ADAM, "weight decay": 0.0}, 0),
+        ("Adam", {**ADAM, **DECAYED, "nesterov": True}, 0),
+        ("Adam", {**ADAM, **DECAYED, "amsgrad": True}, 0),
+        ("Adam", {**UNCORRECTED, **APART}, 0),
+        ("RMSprop", {**RMSPROP, **DECAYED}, 0.003),
+        ("Adagrad", {**ADAGRAD, "sum of squares starts at": 0.2, **DECAYED}, 0),
+        ("Adamax", {**ADAMAX, **DECAYED}, 0),
     ],
-    ids=["adam", "nesterov", "amsgrad", "AdamWeightDecay"],
+    ids=["adam", "nesterov", "amsgrad", "AdamWeightDecay", "RMSProp", "Adagrad", "AdaMax"],
 )
-def test_mindspores_adam_is_written_as_a_class(settings, tmp_path):
-    rule = UpdateRule("Adam", settings, (0.01,))
+def test_what_mindspore_alone_computes_is_written_as_a_class(kind, settings, rates, tmp_path):
+    rule = UpdateRule(kind, settings, tuple(0.01 + rates * at for at in range(STEPS)))
     source = training_source(recipe_of(rules=dict.fromkeys(NAMES, rule)), NAMES, ["x"], "t.py:r")
     (tmp_path / "train.py").write_text(source)
     module, start = imported(tmp_path / "train.py"), net()
     training = module.Training(copy.deepcopy(start))
     values = {n: p.detach().double() for n, p in start.named_parameters()}
     states: dict[str, dict[str, Any]] = {n: {} for n in values}
-    for x, labels in DATA:
+    for at, (x, labels) in enumerate(DATA):
         training.step(x, torch.eye(5)[labels])
         for name, parameter in training.net.named_parameters():
-            values[name] = updated(rule, states[name], values[name], parameter.grad.double(), 0.01)
+            gradient = parameter.grad.double()
+            values[name] = updated(rule, states[name], values[name], gradient, rule.rates[at])
     for name, parameter in training.net.named_parameters():
         torch.testing.assert_close(parameter.detach().double(), values[name], rtol=1e-4, atol=1e-6)
     read = read_recipe(
-        Script(**module.recipe(start)), {id(p): n for n, p in start.named_parameters()}, 1, "r"
+        Script(**module.recipe(start)), {id(p): n for n, p in start.named_parameters()}, STEPS, "r"
     )
-    assert {n: r.settings for n, r in read.rules.items()} == dict.fromkeys(NAMES, settings)
+    assert {n: (r.kind, r.settings) for n, r in read.rules.items()} == dict.fromkeys(NAMES, (kind, settings))
 
 
 def recipe_of(**changes: Any) -> Recipe:
@@ -212,7 +243,6 @@ def recipe_of(**changes: Any) -> Recipe:
     [
         ({"options": {"precision": "o2"}}, "float16 or bfloat16, got `o2`"),
         ({"options": {"averaged weights": "a AveragedModel"}}, "the decay of averaged weights"),
-        ({"scaler": LossScaler(8.0)}, "a loss scaler that grows"),
         ({"loss": LossRule("", {}, "my_loss")}, "a loss that PyTorch has.*my_loss"),
         ({"rules": {}}, "an optimizer over the net's parameters"),
         (
@@ -225,7 +255,7 @@ def recipe_of(**changes: Any) -> Recipe:
             "for all groups",
         ),
         (
-            {"rules": {"0.weight": UpdateRule("Adadelta", {"weight decay": 0.0}, (0.1,))}},
+            {"rules": {"0.weight": UpdateRule("FTRL", {"weight decay": 0.0}, (0.1,))}},
             "expected one of torch.s SGD",
         ),
     ],

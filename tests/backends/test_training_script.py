@@ -355,8 +355,8 @@ def recipe_of(**changes: Any) -> Recipe:
         ({"loss": LossRule("", {}, "my_loss")}, "a loss that MindSpore has.*my_loss"),
         ({"rules": {}}, "an optimizer over the net's parameters"),
         (
-            {"rules": {"a.weight": UpdateRule("Adadelta", {"weight decay": 0.0}, (0.1,))}},
-            "expected SGD, Adam, AdamW, RMSprop or Adagrad",
+            {"rules": {"a.weight": UpdateRule("FTRL", {"weight decay": 0.0}, (0.1,))}},
+            "expected SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta, Rprop or ASGD",
         ),
         (
             {

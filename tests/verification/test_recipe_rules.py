@@ -55,6 +55,12 @@ def assert_does_as_its_rule(rule: UpdateRule, values: np.ndarray, times: float =
         lambda p: optim.RMSprop(p, 0.01, alpha=0.9, momentum=0.5, weight_decay=0.01),
         lambda p: optim.RMSprop(p, 0.01, centered=True),
         lambda p: optim.Adagrad(p, 0.01, lr_decay=0.1, initial_accumulator_value=0.2),
+        lambda p: optim.Adadelta(p, 0.5, rho=0.8, eps=1e-3, weight_decay=0.01),
+        lambda p: optim.Adamax(p, 0.01, eps=1e-3, weight_decay=0.01),
+        lambda p: optim.NAdam(p, 0.01, momentum_decay=0.1, weight_decay=0.1, decoupled_weight_decay=True),
+        lambda p: optim.RAdam(p, 0.01, betas=(0.8, 0.7), weight_decay=0.1),
+        lambda p: optim.Rprop(p, 0.01, etas=(0.4, 1.3), step_sizes=(1e-3, 0.02), maximize=True),
+        lambda p: optim.ASGD(p, 0.1, lambd=0.1, weight_decay=0.01),
     ],
 )
 def test_torch(make: Callable[[list[torch.nn.Parameter]], Any]) -> None:
@@ -82,11 +88,19 @@ def test_torch(make: Callable[[list[torch.nn.Parameter]], Any]) -> None:
         lambda p: nn.Adam(p, 0.01, use_nesterov=True),
         lambda p: nn.AdamWeightDecay(p, 0.01, weight_decay=0.1),
         lambda p: nn.RMSProp(p, 0.01, momentum=0.5, epsilon=1e-3),
+        lambda p: nn.RMSProp(p, [0.01, 0.02, 0.01, 0.0, 0.03, 0.01], momentum=0.5, epsilon=1e-3),
         lambda p: nn.Adagrad(p, accum=0.1, learning_rate=0.01),
+        lambda p: nn.Adadelta(p, 0.5, rho=0.8, epsilon=1e-3, weight_decay=0.01),
+        lambda p: nn.AdaMax(p, 0.01, eps=1e-3, weight_decay=0.01),
+        lambda p: nn.Rprop(p, 0.01, etas=(0.4, 1.3), step_sizes=(1e-3, 0.02)),
+        lambda p: nn.ASGD(p, 0.1, lambd=0.1, weight_decay=0.01),
         lambda p: experimental.SGD(p, 0.1, momentum=0.9, dampening=0.2, weight_decay=0.01),
         lambda p: experimental.Adam(p, 0.01, weight_decay=0.1, amsgrad=True),
         lambda p: experimental.AdamW(p, 0.01, weight_decay=0.1),
         lambda p: experimental.RMSprop(p, 0.01, momentum=0.5),
+        lambda p: experimental.NAdam(p, 0.01, momentum_decay=0.1),
+        lambda p: experimental.RAdam(p, 0.01, betas=(0.8, 0.7)),
+        lambda p: experimental.Adamax(p, 0.01, eps=1e-3),
     ],
 )
 def test_mindspore(make: Callable[[list[ms.Parameter]], Any]) -> None:
@@ -97,7 +111,7 @@ def test_mindspore(make: Callable[[list[ms.Parameter]], Any]) -> None:
     for gradient in GRADIENTS:
         optimizer((ms.Tensor(gradient.copy()),))
     # nn.RMSProp's vectorised root on the CPU is good to four digits only
-    assert_does_as_its_rule(rule, parameter.asnumpy(), 10 if isinstance(optimizer, nn.RMSProp) else 1)
+    assert_does_as_its_rule(rule, parameter.asnumpy(), 20 if isinstance(optimizer, nn.RMSProp) else 1)
 
 
 def test_a_loss_scale_of_the_optimizer_divides_gradients_and_not_decay() -> None:

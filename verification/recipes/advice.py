@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...frontends.recipe_losses import class_of
-from ...ir.recipe import COUPLED, DECAY, EPSILON_PLACE, INSIDE, KIND, OF_LABELS, Recipe, Setting
+from ...ir.recipe import (
+    COUPLED,
+    DECAY,
+    EACH,
+    EPSILON_PLACE,
+    INSIDE,
+    KIND,
+    LARGEST,
+    OF_LABELS,
+    Recipe,
+    Setting,
+)
 
 _EXPERIMENTAL = "mindspore.experimental.optim"
 _ADAMW = f"{_EXPERIMENTAL}.AdamW"
@@ -148,19 +159,15 @@ def _times(asked: Asked) -> Advice:
 
 # -- updates ---------------------------------------------------------------------------------------
 
-_UPDATES = {
-    "SGD": "nn.SGD",
-    "Adam": _ADAMW,
-    "RMSprop": f"{_EXPERIMENTAL}.RMSprop",
-    "Adagrad": f"{_EXPERIMENTAL}.Adagrad",
-}
+_UPDATES = {"SGD": "nn.SGD", "Adam": _ADAMW}
+"""Kind of update -> MindSpore's class, where it is none of `mindspore.experimental.optim`."""
 
 
 def _update(asked: Asked) -> Advice:
     beside = asked.beside or {}
     name = asked.source
     if asked.target.framework == "mindspore":
-        name = _UPDATES[str(asked.wanted)]
+        name = _UPDATES.get(str(asked.wanted), f"{_EXPERIMENTAL}.{asked.wanted}")
         if asked.wanted == "Adam" and beside.get(KIND) == COUPLED:
             name = "nn.Adam"
     elif not name.startswith("torch."):
@@ -264,6 +271,9 @@ def _ms_inside(asked: Asked) -> Advice:
 
 
 def _ms_place(asked: Asked) -> Advice:
+    if asked.wanted in (EACH, LARGEST):
+        name = f"{_EXPERIMENTAL}.Adamax" if asked.wanted == EACH else "nn.AdaMax"
+        return "", f"`{name}` in place of `{asked.optimizer}`"
     return (
         f"in the first steps `{asked.optimizer}`'s epsilon weighs up to 1 / sqrt(1 - beta2) times as much, "
         "which moves what has gradients as small as that",

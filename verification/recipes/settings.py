@@ -6,16 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ...ir.recipe import EPSILON_PLACE, INSIDE, LossRule, Recipe, Setting
+from ...ir.recipe import ABSENT, EPSILON_PLACE, INSIDE, LossRule, Recipe, Setting
 from .advice import Asked, advise
 from .rates import compare_rates
 from .report import RecipeRow
 
 _UNLESS = {"ignore_index": -100, "class weights": None}
 """Settings that one loss has and another has not -> the value that is as good as none."""
-
-_ABSENT: dict[str, Setting] = {"maximize": False, "centralised gradients": False}
-"""Settings that a rule without them has all the same."""
 
 _USUAL = 1e-7
 """An epsilon up to which it matters little where Adam adds it."""
@@ -110,7 +107,7 @@ def _updates(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -
             found.setdefault(("update", a.kind, b.kind), []).append(theirs)
             continue
         for name in dict.fromkeys([*a.settings, *b.settings]):
-            known = [s.get(name, _ABSENT.get(name)) for s in (a.settings, b.settings)]
+            known = [s.get(name, ABSENT.get(name)) for s in (a.settings, b.settings)]
             if None not in known and known[0] != known[1]:  # None: it follows from another that differs
                 found.setdefault((name, known[0], known[1]), []).append(theirs)
     yield from _rates(schedules, rates, len(held), target.place_of("schedule", "optimizer"))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....frameworks.optimizers import MINDSPORE, WRITTEN_FOR_MINDSPORE
 from ....ir import BackendError
-from ....ir.recipe import BEFORE, DECOUPLED, EPSILON_PLACE, INSIDE, KIND, Recipe, Setting, UpdateRule
+from ....ir.recipe import DECAY, KIND, Recipe, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class WrittenOptimizer:
 
     Attributes:
         name: what is called with groups and learning rate.
-        arguments: the further ones.
+        arguments: the further ones; the weight decay stands in groups.
         source: the class where it is the file's own; empty for MindSpore's.
     """
 
@@ -30,68 +31,25 @@ def written_optimizer(recipe: Recipe, rules: Sequence[UpdateRule]) -> WrittenOpt
     Raises:
         BackendError: for what neither MindSpore nor a class of train.py computes (E602).
     """
-    settings = rules[0].settings
-    decoupled = any(rule.settings.get(KIND) == DECOUPLED for rule in rules)
-    write = _WRITERS.get(rules[0].kind)
-    found = None if write is None else write(settings, decoupled)
-    if found is None or settings.get("maximize") or settings.get("centralised gradients"):
-        raise BackendError(
-            "E602",
-            f"expected SGD, Adam, AdamW, RMSprop or Adagrad as torch has them, got `{recipe.optimizer}`",
-            place=recipe.reference,
-            hint="write the optimizer by hand: mindspore.experimental.optim has more of torch's",
-        )
-    return found
-
-
-Settings = Mapping[str, Setting]
-
-
-def _sgd(settings: Settings, _: bool) -> WrittenOptimizer:
-    arguments = [f"momentum={settings['momentum']!r}"]
-    arguments += [f"{name}={settings[name]!r}" for name in ("dampening", "nesterov") if settings.get(name)]
-    return WrittenOptimizer("nn.SGD", arguments)
-
-
-def _adam(settings: Settings, decoupled: bool) -> WrittenOptimizer | None:
-    if not settings["bias correction"]:
-        return None
-    if settings[EPSILON_PLACE] == BEFORE:
-        arguments = [f"{name}={settings[name]!r}" for name in ("beta1", "beta2")]
-        arguments.append(f"eps={settings['epsilon']!r}")
-        arguments += [f"use_{name}=True" for name in ("nesterov", "amsgrad") if settings[name]]
-        return None if decoupled else WrittenOptimizer("nn.Adam", arguments)
-    arguments = [
-        f"betas=({settings['beta1']!r}, {settings['beta2']!r})",
-        f"eps={settings['epsilon']!r}",
-        f"decoupled={decoupled}",
-        f"amsgrad={settings['amsgrad']}",
-    ]
-    return None if settings["nesterov"] else WrittenOptimizer("Adam", arguments, _ADAM)
-
-
-def _rmsprop(settings: Settings, _: bool) -> WrittenOptimizer | None:
-    inside, start = settings[INSIDE], settings["mean square starts at"]
-    rest = [f"momentum={settings['momentum']!r}", f"centered={settings['centered']}"]
-    alpha, epsilon = repr(settings["alpha"]), repr(settings["epsilon"])
-    if inside and start == 1.0:
-        return WrittenOptimizer("nn.RMSProp", [f"decay={alpha}", f"epsilon={epsilon}", *rest])
-    if inside or start:
-        return None
-    return WrittenOptimizer("RMSprop", [f"alpha={alpha}", f"eps={epsilon}", *rest], _RMSPROP)
-
-
-def _adagrad(settings: Settings, _: bool) -> WrittenOptimizer | None:
-    start, slower, epsilon = (
-        settings[name] for name in ("sum of squares starts at", "rate decay", "epsilon")
+    kind, settings = rules[0].kind, dict(rules[0].settings)
+    decaying = next((rule.settings for rule in rules if rule.settings[DECAY]), None)
+    if decaying is not None:
+        settings |= {DECAY: decaying[DECAY], KIND: decaying[KIND]}
+    known = {f"nn.{name}": (each, "") for name, each in MINDSPORE.items()}
+    known |= {n.rpartition(".")[2]: (each, _CLASSES[n]) for n, each in WRITTEN_FOR_MINDSPORE.items()}
+    for name, (optimizer, source) in known.items():
+        arguments = optimizer.write(settings) if optimizer.kind == kind else None
+        if arguments is not None:
+            stated = [f"{k}={v!r}" for k, v in arguments.items() if k != "weight_decay"]
+            return WrittenOptimizer(name, stated, source)
+    raise BackendError(
+        "E602",
+        f"expected SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta, Rprop or ASGD as torch has them, or one of "
+        f"MindSpore's {', '.join(MINDSPORE)}, got `{recipe.optimizer}`",
+        place=recipe.reference,
+        hint="write the optimizer by hand: mindspore.experimental.optim has more of torch's",
     )
-    if settings[INSIDE]:  # nn.Adagrad's own, which no argument changes
-        return None if slower else WrittenOptimizer("nn.Adagrad", [f"accum={start!r}"])
-    arguments = [f"lr_decay={slower!r}", f"eps={epsilon!r}", f"start={start!r}"]
-    return WrittenOptimizer("Adagrad", arguments, _ADAGRAD)
 
-
-_WRITERS = {"SGD": _sgd, "Adam": _adam, "RMSprop": _rmsprop, "Adagrad": _adagrad}
 
 _ADAM = '''
 class Adam(nn.Optimizer):
@@ -102,7 +60,7 @@ class Adam(nn.Optimizer):
 
     UPDATE = "torch.optim.Adam"
 
-    def __init__(self, groups, learning_rate, betas, eps, decoupled, amsgrad=False):
+    def __init__(self, groups, learning_rate, betas, eps, decoupled=False, amsgrad=False):
         super().__init__(learning_rate, groups)
         self.betas, self.eps, self.decoupled, self.amsgrad = betas, eps, decoupled, amsgrad
         self.moment1 = self.parameters.clone(prefix="moment1", init="zeros")
@@ -147,7 +105,7 @@ class RMSprop(nn.Optimizer):
 
     UPDATE = "torch.optim.RMSprop"
 
-    def __init__(self, groups, learning_rate, alpha, eps, momentum, centered):
+    def __init__(self, groups, learning_rate, alpha, eps, momentum, centered=False):
         super().__init__(learning_rate, groups)
         self.alpha, self.eps = alpha, eps
         self.momentum, self.centered = momentum, centered
@@ -190,7 +148,7 @@ class Adagrad(nn.Optimizer):
 
     UPDATE = "torch.optim.Adagrad"
 
-    def __init__(self, groups, learning_rate, lr_decay, eps, start):
+    def __init__(self, groups, learning_rate, eps, start, lr_decay=0.0):
         super().__init__(learning_rate, groups)
         self.lr_decay, self.eps, self.start = lr_decay, eps, start
         self.accum = self.parameters.clone(prefix="accum", init=start)
@@ -211,3 +169,10 @@ class Adagrad(nn.Optimizer):
             ops.assign(self.parameters[i], value - rate / slower * change)
         return True
 '''
+
+_CLASSES = {
+    "torch.optim.Adam": _ADAM,
+    "torch.optim.RMSprop": _RMSPROP,
+    "torch.optim.Adagrad": _ADAGRAD,
+}
+"""Name of torch's class -> the source of one that computes the same."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ....frameworks.optimizers import TORCH, WRITTEN_FOR_TORCH, Optimizer
 from ....ir import BackendError
-from ....ir.recipe import BEFORE, COUPLED, DECAY, DECOUPLED, EPSILON_PLACE, INSIDE, KIND, Recipe, UpdateRule
+from ....ir.recipe import Recipe, UpdateRule
 
-Settings = Mapping[str, object]
 Arguments = dict[str, object]
 """Argument of an optimizer, or of one of its groups -> its value."""
 
@@ -29,98 +29,55 @@ class WrittenOptimizer:
 
 
 def written_optimizer(recipe: Recipe, rules: Sequence[UpdateRule]) -> WrittenOptimizer:
-    """Return the optimizer for groups with these rules.
+    """Return the optimizer for groups with these rules, by as few arguments as possible.
 
     Raises:
         BackendError: for what neither torch nor a class of train.py computes (E602).
     """
-    kind, first = rules[0].kind, rules[0].settings
-    decoupled = any(rule.settings.get(KIND) == DECOUPLED for rule in rules)
-    mixed = decoupled and any(rule.settings.get(KIND) == COUPLED for rule in rules)
-    name = _NAMES[kind](first, decoupled) if kind in _NAMES else ""
-    same = all(r.kind == kind and _NAMES[kind](r.settings, decoupled) == name for r in rules if name)
-    if not name or not same or mixed or any(r.settings.get("centralised gradients") for r in rules):
+    found = min(_fitting(rules), key=_length, default=None)
+    if found is None:
+        others = ", ".join(name.removeprefix("mindspore.") for name in WRITTEN_FOR_TORCH)
         raise BackendError(
             "E602",
-            "expected one of torch's SGD, Adam, AdamW, RMSprop and Adagrad or of MindSpore's nn.Adam and "
-            f"nn.AdamWeightDecay for all groups, got `{recipe.optimizer}`",
+            f"expected one of torch's {', '.join(TORCH)} or of MindSpore's {others} and nn.AdamWeightDecay "
+            f"for all groups, got `{recipe.optimizer}`",
             place=recipe.reference,
             hint="write the optimizer by hand, as a class of torch.optim.Optimizer",
         )
-    groups = [_ARGUMENTS[kind](rule.settings) | _decay(rule) for rule in rules]
-    if name != "Adam":
-        return WrittenOptimizer(name, groups)
-    for arguments, rule in zip(groups, rules, strict=True):
-        arguments |= {"corrected": rule.settings["bias correction"], "decoupled": decoupled}
-        arguments |= {"nesterov": True} if rule.settings["nesterov"] else {}
-    return WrittenOptimizer(name, groups, _ADAM)
+    return found
 
 
-def _decay(rule: UpdateRule) -> Arguments:
-    found: Arguments = {"weight_decay": rule.settings[DECAY]}
-    return found | ({"maximize": True} if rule.settings.get("maximize") else {})
+def _fitting(rules: Sequence[UpdateRule]) -> Iterator[WrittenOptimizer]:
+    """Yield the optimizers that make the updates of these rules."""
+    for name, known in TORCH.items():
+        groups = _groups(known, rules)
+        if groups is not None:
+            yield WrittenOptimizer(f"torch.optim.{name}", groups)
+    for update, known in WRITTEN_FOR_TORCH.items():
+        groups = _groups(known, rules)
+        if groups is not None:
+            yield WrittenOptimizer(update.rpartition(".")[2], groups, _CLASSES[update])
 
 
-def _name_sgd(_: Settings, decoupled: bool) -> str:
-    return "" if decoupled else "torch.optim.SGD"
+def _groups(known: Optimizer, rules: Sequence[UpdateRule]) -> list[Arguments] | None:
+    found = [known.write(rule.settings) if rule.kind == known.kind else None for rule in rules]
+    return None if None in found else [each for each in found if each is not None]
 
 
-def _name_adam(settings: Settings, decoupled: bool) -> str:
-    plain = settings["bias correction"] and settings[EPSILON_PLACE] != BEFORE and not settings["nesterov"]
-    if plain:
-        return "torch.optim.AdamW" if decoupled else "torch.optim.Adam"
-    return "" if settings.get("maximize") else "Adam"
+def _length(optimizer: WrittenOptimizer) -> tuple[int, int]:
+    return len(optimizer.source), sum(map(len, optimizer.groups))
 
 
-def _name_rmsprop(settings: Settings, decoupled: bool) -> str:
-    other = settings[INSIDE] or settings["mean square starts at"] or decoupled
-    return "" if other else "torch.optim.RMSprop"
+_STEP = """
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for value in group["params"]:
+                if value.grad is not None:
+                    self.update(value, value.grad, **{k: v for k, v in group.items() if k != "params"})
+"""
 
-
-def _name_adagrad(settings: Settings, decoupled: bool) -> str:
-    return "" if settings[INSIDE] or decoupled else "torch.optim.Adagrad"
-
-
-_NAMES: Mapping[str, Callable[[Settings, bool], str]] = {
-    "SGD": _name_sgd,
-    "Adam": _name_adam,
-    "RMSprop": _name_rmsprop,
-    "Adagrad": _name_adagrad,
-}
-"""Kind of update -> what names the class for it; empty for none."""
-
-
-def _sgd(settings: Settings) -> Arguments:
-    given = {name: settings[name] for name in ("dampening", "nesterov") if settings.get(name)}
-    return {"momentum": settings["momentum"], **given}
-
-
-def _adam(settings: Settings) -> Arguments:
-    amsgrad = {"amsgrad": True} if settings["amsgrad"] else {}
-    return {"betas": (settings["beta1"], settings["beta2"]), "eps": settings["epsilon"], **amsgrad}
-
-
-def _rmsprop(settings: Settings) -> Arguments:
-    found = {"alpha": settings["alpha"], "eps": settings["epsilon"], "momentum": settings["momentum"]}
-    return found | ({"centered": True} if settings["centered"] else {})
-
-
-def _adagrad(settings: Settings) -> Arguments:
-    return {
-        "lr_decay": settings["rate decay"],
-        "eps": settings["epsilon"],
-        "initial_accumulator_value": settings["sum of squares starts at"],
-    }
-
-
-_ARGUMENTS: Mapping[str, Callable[[Settings], Arguments]] = {
-    "SGD": _sgd,
-    "Adam": _adam,
-    "RMSprop": _rmsprop,
-    "Adagrad": _adagrad,
-}
-
-_ADAM = '''
+_ADAM = f'''
 class Adam(torch.optim.Optimizer):
     """Adam as MindSpore computes it.
 
@@ -142,23 +99,16 @@ class Adam(torch.optim.Optimizer):
         decoupled=False,
         amsgrad=False,
     ):
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        defaults |= {"nesterov": nesterov, "corrected": corrected}
-        super().__init__(params, {**defaults, "decoupled": decoupled, "amsgrad": amsgrad})
-
-    @torch.no_grad()
-    def step(self):
-        for group in self.param_groups:
-            for value in group["params"]:
-                if value.grad is not None:
-                    self.update(value, value.grad, **{k: v for k, v in group.items() if k != "params"})
-
+        defaults = {{"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}}
+        defaults |= {{"nesterov": nesterov, "corrected": corrected}}
+        super().__init__(params, {{**defaults, "decoupled": decoupled, "amsgrad": amsgrad}})
+{_STEP}
     def update(
         self, value, gradient, lr, betas, eps, weight_decay, nesterov, corrected, decoupled, amsgrad, **_
     ):
         state, (beta1, beta2) = self.state[value], betas
         if not state:
-            state |= {"step": 0, "mean": torch.zeros_like(value), "square": torch.zeros_like(value)}
+            state |= {{"step": 0, "mean": torch.zeros_like(value), "square": torch.zeros_like(value)}}
         if decoupled:
             value.mul_(1 - lr * weight_decay)
         else:
@@ -174,3 +124,76 @@ class Adam(torch.optim.Optimizer):
             lr *= (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
         value.addcdiv_(mean, square.sqrt() + eps, value=-lr)
 '''
+
+_RMSPROP = f'''
+class RMSProp(torch.optim.Optimizer):
+    """RMSprop as MindSpore computes it.
+
+    The mean square starts at 1, epsilon is added inside the root, and the momentum holds learning rates.
+    """
+
+    UPDATE = "mindspore.nn.RMSProp"
+
+    def __init__(
+        self, params, lr=0.1, alpha=0.9, eps=1e-10, momentum=0.0, centered=False, weight_decay=0.0
+    ):
+        defaults = {{"lr": lr, "alpha": alpha, "eps": eps, "momentum": momentum}}
+        super().__init__(params, {{**defaults, "centered": centered, "weight_decay": weight_decay}})
+{_STEP}
+    def update(self, value, gradient, lr, alpha, eps, momentum, centered, weight_decay, **_):
+        state, gradient = self.state[value], gradient + weight_decay * value
+        if not state:
+            state |= {{"square": torch.ones_like(value), "moment": torch.zeros_like(value)}}
+            state |= {{"mean": torch.zeros_like(value)}} if centered else {{}}
+        square = state["square"].mul_(alpha).addcmul_(gradient, gradient, value=1 - alpha)
+        if centered:
+            mean = state["mean"].mul_(alpha).add_(gradient, alpha=1 - alpha)
+            square = square - mean * mean
+        value.sub_(state["moment"].mul_(momentum).add_(lr * gradient / (square + eps).sqrt()))
+'''
+
+_ADAGRAD = f'''
+class Adagrad(torch.optim.Optimizer):
+    """Adagrad as MindSpore computes it: epsilon is added inside the root."""
+
+    UPDATE = "mindspore.nn.Adagrad"
+
+    def __init__(self, params, lr=1e-3, eps=1e-8, initial_accumulator_value=0.1, weight_decay=0.0):
+        defaults = {{"lr": lr, "eps": eps, "initial_accumulator_value": initial_accumulator_value}}
+        super().__init__(params, {{**defaults, "weight_decay": weight_decay}})
+{_STEP}
+    def update(self, value, gradient, lr, eps, initial_accumulator_value, weight_decay, **_):
+        state, gradient = self.state[value], gradient + weight_decay * value
+        if not state:
+            state["sum"] = torch.full_like(value, initial_accumulator_value)
+        total = state["sum"].addcmul_(gradient, gradient)
+        value.addcdiv_(gradient, (total + eps).sqrt(), value=-lr)
+'''
+
+_ADAMAX = f'''
+class AdaMax(torch.optim.Optimizer):
+    """Adamax as MindSpore computes it: epsilon is added to the largest magnitude of gradients."""
+
+    UPDATE = "mindspore.nn.AdaMax"
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
+        super().__init__(params, {{"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}})
+{_STEP}
+    def update(self, value, gradient, lr, betas, eps, weight_decay, **_):
+        state, (beta1, beta2) = self.state[value], betas
+        gradient = gradient + weight_decay * value
+        if not state:
+            state |= {{"step": 0, "mean": torch.zeros_like(value), "largest": torch.zeros_like(value)}}
+        state["step"] += 1
+        mean = state["mean"].mul_(beta1).add_(gradient, alpha=1 - beta1)
+        largest = state["largest"] = torch.maximum(beta2 * state["largest"], gradient.abs())
+        value.addcdiv_(mean, largest + eps, value=-lr / (1 - beta1 ** state["step"]))
+'''
+
+_CLASSES = {
+    "mindspore.nn.Adam": _ADAM,
+    "mindspore.nn.RMSProp": _RMSPROP,
+    "mindspore.nn.Adagrad": _ADAGRAD,
+    "mindspore.nn.AdaMax": _ADAMAX,
+}
+"""Name of MindSpore's class -> the source of one that computes the same."""

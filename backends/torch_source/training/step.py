@@ -16,7 +16,7 @@ def step_source(recipe: Recipe, inputs: Sequence[str], *, scheduled: bool) -> st
     """Return the class of what trains a net.
 
     Raises:
-        BackendError: for a precision or a scaler that is not written (E602).
+        BackendError: for a precision that is not written (E602).
     """
     names = ", ".join(name + "_" * (name in _OWN or iskeyword(name)) for name in inputs)
     options, scaler, precision = recipe.options, _scaler_text(recipe), _precision_of(recipe)
@@ -53,7 +53,8 @@ def step_source(recipe: Recipe, inputs: Sequence[str], *, scheduled: bool) -> st
             f"    self.averages[name].lerp_(parameter.detach(), {_short(1 - float(decay))!r})",
         ]
     body.append("return loss.detach()")
-    return _TRAINING.format(
+    static = recipe.scaler is not None and recipe.scaler.grows == 1.0
+    return (_STATIC_SCALER if static else "") + _TRAINING.format(
         names=names,
         fields=_indented(fields),
         body=_indented(body),
@@ -131,18 +132,28 @@ def _scaler_text(recipe: Recipe) -> str:
     scaler: LossScaler | None = recipe.scaler
     if scaler is None:
         return ""
-    if scaler.grows <= 1.0 or scaler.shrinks >= 1.0:
-        raise BackendError(
-            "E602",
-            f"expected a loss scaler that grows, and shrinks at overflow, got {scaler}",
-            place=recipe.reference,
-            hint="torch.amp.GradScaler has no other: give DynamicLossScaler, or none",
-        )
+    if scaler.grows == 1.0:
+        return f"StaticScaler(self.device.type, {scaler.start!r})"
     return (
         f"torch.amp.GradScaler(self.device.type, {scaler.start!r}, {scaler.grows!r}, {scaler.shrinks!r}, "
         f"{scaler.window!r})"
     )
 
+
+_STATIC_SCALER = '''
+class StaticScaler(torch.amp.GradScaler):
+    """A scaler whose factor stays; a step that overflows is left out."""
+
+    def get_growth_factor(self):
+        return 1.0
+
+    def get_backoff_factor(self):
+        return 1.0
+
+    def update(self, new_scale=None):
+        super().update(self.get_scale() if new_scale is None else new_scale)
+
+'''
 
 _TRAINING = '''
 class Training:
