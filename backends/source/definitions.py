@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ...ir import Value
 from ...ir.nesting import Nest
-from .expressions import Access, Expression, NnClass, Part, Step
+from .expressions import Access, Expression, Literal, NnClass, Part, Step
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Statement:
         attribute: attribute of the layer or module called, and members taken of it: ``("layers", 0)``.
         results: pattern that unpacks the results, ``{}, ({}, _)``; empty for a flat list.
         hints: usual names for the targets.
-        branches: the bodies of an `if` or `while`, as methods; None for other steps.
+        branches: the bodies of an `if`, `while` or `for`, as methods; None for other steps.
         is_aside: whether it gives the first of the two parts of its expression, and does the second.
     """
 
@@ -28,7 +28,7 @@ class Statement:
     attribute: tuple[Step, ...] = ()
     results: str = ""
     hints: tuple[str, ...] = ()
-    branches: Branches | None = None
+    branches: Branches | Loop | None = None
     is_aside: bool = False
 
     @property
@@ -59,8 +59,27 @@ class Branches:
 
 
 @dataclass
+class Loop:
+    """A `for` over numbered layers; its step's expression is all that it reads.
+
+    Attributes:
+        count: the number of turns.
+        body: one turn, of what it carries on and what all turns are given.
+        initial: what the first turn starts from; of one that `grows`, a tuple.
+        given: what all turns are given.
+        grows: whether a turn adds what it makes to a tuple, which is what the turns carry on.
+    """
+
+    count: Literal
+    body: Method
+    initial: tuple[Part, ...]
+    given: tuple[Part, ...] = ()
+    grows: bool = False
+
+
+@dataclass
 class Method:
-    """The body of an `if` or `while` as a method of its class."""
+    """The body of an `if`, `while` or `for`, the first two as a method of its class."""
 
     name: str
     inputs: list[Value]

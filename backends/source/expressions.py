@@ -221,6 +221,39 @@ class Access:
         return any(step == name and isinstance(member, int) for step, member in pairs)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Progression:
+    """An integer that grows by equal steps from one turn of a loop to the next: ``64 + 32 * i``."""
+
+    first: Literal
+    step: Literal
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberedLayers:
+    """Layers of numbered names, as a loop constructs them: ``setattr(self, f"layer{i + 1}", Layer(8))``.
+
+    Attributes:
+        prefix: the names before their numbers.
+        start: the first number.
+        count: how many there are.
+        member: how each is constructed.
+    """
+
+    prefix: str
+    start: int
+    count: Literal
+    member: Part
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedAccess:
+    """The access to one of numbered layers in a turn of a loop: ``getattr(self, f"layer{i + 1}")``."""
+
+    prefix: str
+    start: int
+
+
 Part = (
     str
     | Literal
@@ -239,6 +272,9 @@ Part = (
     | Member
     | OptionalMember
     | Access
+    | Progression
+    | NumberedLayers
+    | NumberedAccess
 )
 
 

@@ -83,6 +83,12 @@ def first_word(name: str) -> str:
     return found[0].lower() if found else ""
 
 
+def split_number(name: str) -> tuple[str, int] | None:
+    """Return ``("layer", 12)`` for ``layer12``; None for a name without a number that counting gives."""
+    found = re.fullmatch(r"(.*?)(0|[1-9]\d*)", name)
+    return None if found is None else (found[1], int(found[2]))
+
+
 def is_kind_of(name: str, kind: str) -> bool:
     """Whether a name is a specific form of `kind`: ``in_channels`` is one of ``channels``."""
     return name.endswith(f"_{kind}")

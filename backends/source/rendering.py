@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from .expressions import (
     LIST,
@@ -18,22 +19,29 @@ from .expressions import (
     Literal,
     Member,
     NnClass,
+    NumberedAccess,
+    NumberedLayers,
     OptionalMember,
     Part,
+    Progression,
     Quoted,
     Slice,
     Tuple,
     Use,
     literal_source,
 )
+from .progressions import REPEATED, common_form, longest_progression
 from .traversal import children
-
-_REPEATED = 3
-"""Least number of equal constructors in a row that are written as a comprehension."""
 
 
 class Renderer:
-    """Prints parts; a subclass names literals and values."""
+    """Prints parts; a subclass names literals and values.
+
+    Attributes:
+        counter: the variable of a loop around what is printed.
+    """
+
+    counter = "i"
 
     def literal(self, literal: Literal) -> str:
         """Return the text of a literal."""
@@ -89,8 +97,26 @@ class Renderer:
             return f"{self.text(part.owner)}[{self._bound(part.start)}:{self._bound(part.stop)}]"
         if isinstance(part, Brackets):
             return f"({self.text(part.inner)})"
-        assert not isinstance(part, Member)  # its constructor is in its place
+        if isinstance(part, Progression):
+            return self._progression(part)
+        if isinstance(part, NumberedAccess):
+            return f"getattr(self, {self.numbered_name(part)})"
+        assert not isinstance(part, (Member, NumberedLayers))  # others write these
         return self.text(part.part)
+
+    def numbered_name(self, part: NumberedLayers | NumberedAccess) -> str:
+        """Return the name of a numbered layer in a turn of a loop: ``f"layer{i + 1}"``."""
+        return f'f"{part.prefix}{{{self.counter}{f" + {part.start}" if part.start else ""}}}"'
+
+    def _progression(self, part: Progression) -> str:
+        """Return ``64 + 32 * i``."""
+        step = part.step.value if self.is_fixed(part.step) else None
+        falls = isinstance(step, int) and step < 0
+        size = abs(step) if isinstance(step, int) else self.text(part.step)
+        product = self.counter if size == 1 else f"{size} * {self.counter}"
+        if not falls and self.is_fixed(part.first) and part.first.value == 0:
+            return product
+        return f"{self.text(part.first)} {'-' if falls else '+'} {product}"
 
     def _members(self, part: Tuple) -> list[str]:
         """Return the members of a tuple: ``x.shape[1]`` for ``*x.shape[1:2]``, ``n, 3`` for ``*(n, 3)``."""
@@ -164,19 +190,17 @@ class Renderer:
 
     def arguments(self, call_: Call) -> str:
         """Return the arguments written, those that only repeat a default left out."""
-        return ", ".join(
-            text if count == 1 else f"*[{text} {_times(count)}]" for text, count in self._runs(call_)
-        )
+        return ", ".join(f"*[{text} {loop}]" if loop else text for text, loop in self._runs(call_))
 
     def _list(self, call_: Call) -> str:
-        """Return ``[a, b]``, or ``[Block(8) for _ in range(4)]`` for equal members."""
+        """Return ``[a, b]``, or ``[Block(8) for _ in range(4)]`` for members that are alike."""
         runs = self._runs(call_)
-        if len(runs) == 1 and runs[0][1] > 1:
-            return f"[{runs[0][0]} {_times(runs[0][1])}]"
+        if len(runs) == 1 and runs[0][1]:
+            return f"[{' '.join(runs[0])}]"
         return f"[{self.arguments(call_)}]"
 
-    def _runs(self, call_: Call) -> list[tuple[str, int]]:
-        """Return the arguments written, each with its number of repetitions if it is a constructor call."""
+    def _runs(self, call_: Call) -> list[tuple[str, str]]:
+        """Return the arguments written; constructors in a row that are alike as one, with a `for` clause."""
         written = [a for a in call_.arguments if not self.is_default(a)]
         usual = {a.name for a in call_.arguments if self.is_default(a)}
         texts: list[str] = []
@@ -186,16 +210,40 @@ class Renderer:
                 value = argument.instead[1]
             text = self.text(value)
             texts.append(f"{argument.name}={text}" if argument.name else text)
-        out: list[tuple[str, int]] = []
+        out: list[tuple[str, str]] = []
         at = 0
         while at < len(written):
             end = at + 1
             while end < len(texts) and texts[end] == texts[at]:
                 end += 1
-            is_run = end - at >= _REPEATED and _is_construction(written[at])
-            out += [(texts[at], end - at)] if is_run else [(text, 1) for text in texts[at:end]]
+            if not _is_construction(written[at]):
+                out += [(text, "") for text in texts[at:end]]
+            elif end - at >= REPEATED:
+                out.append((texts[at], f"for _ in range({end - at})"))
+            elif (found := self._find_progression(written[at:], texts[at:])) is not None:
+                text, count = found
+                out.append((text, f"for {self.counter} in range({count})"))
+                end = at + count
+            else:
+                out.append((texts[at], ""))
+                end = at + 1
             at = end
         return out
+
+    def _find_progression(self, written: Sequence[Argument], texts: Sequence[str]) -> tuple[str, int] | None:
+        """Return the form and the number of the first constructors whose integers grow by equal steps.
+
+        Returns:
+            None where that is not shorter than one after the other.
+        """
+        stop = next((n for n, a in enumerate(written) if not _is_construction(a)), len(written))
+        members = [argument.value for argument in written[:stop]]
+        count = longest_progression(members, self.text, self.is_fixed)
+        if not count:
+            return None
+        text = self.text(common_form(members[:count], self.text, self.is_fixed) or "")
+        loop = f"*[{text} for {self.counter} in range({count})]"
+        return (text, count) if len(loop) < len(", ".join(texts[:count])) else None
 
     def is_default(self, argument: Argument) -> bool:
         """Whether an argument only repeats what leaving it out means."""
@@ -205,10 +253,6 @@ class Renderer:
 
 def _same(a: object, b: object) -> bool:
     return type(a) is type(b) and a == b
-
-
-def _times(count: int) -> str:
-    return f"for _ in range({count})"
 
 
 def _is_construction(argument: Argument) -> bool:

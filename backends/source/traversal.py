@@ -19,8 +19,11 @@ from .expressions import (
     Helper,
     Literal,
     NnClass,
+    NumberedAccess,
+    NumberedLayers,
     OptionalMember,
     Part,
+    Progression,
     Quoted,
     Slice,
     Tuple,
@@ -47,6 +50,10 @@ def children(part: Part) -> tuple[Part, ...]:
     if isinstance(part, Slice):
         bounds = (part.start, part.stop)
         return (part.owner, *(b for b in bounds if b is not None and not isinstance(b, int)))
+    if isinstance(part, Progression):
+        return (part.first, part.step)
+    if isinstance(part, NumberedLayers):
+        return (part.count, part.member)
     return (part.part,) if isinstance(part, OptionalMember) else ()
 
 
@@ -73,6 +80,15 @@ def rebuild(part: Part, visit: Callable[[Part], Part]) -> Part:
     if isinstance(part, Slice):
         start, stop = (b if b is None or isinstance(b, int) else visit(b) for b in (part.start, part.stop))
         return Slice(visit(part.owner), start, stop)
+    if isinstance(part, Progression):
+        first, step = visit(part.first), visit(part.step)
+        assert isinstance(first, Literal)
+        assert isinstance(step, Literal)
+        return Progression(first, step)
+    if isinstance(part, NumberedLayers):
+        count = visit(part.count)
+        assert isinstance(count, Literal)
+        return replace(part, count=count, member=visit(part.member))
     return OptionalMember(visit(part.part), part.present) if isinstance(part, OptionalMember) else part
 
 
@@ -113,7 +129,7 @@ def shape_of(part: Part, number: dict[Value, int]) -> object:
         return ("?", part.hint)
     if isinstance(part, Use):
         return ("use", number.get(part.value, part.value), part.level)
-    if isinstance(part, (str, Access, Quoted, NnClass, Helper)):
+    if isinstance(part, (str, Access, NumberedAccess, Quoted, NnClass, Helper)):
         return part
     inner = tuple(shape_of(p, number) for p in children(part))
     if isinstance(part, Call):
@@ -125,6 +141,8 @@ def shape_of(part: Part, number: dict[Value, int]) -> object:
     if isinstance(part, Slice):
         bounds = (part.start, part.stop)
         return ("slice", tuple(b if b is None or isinstance(b, int) else "?" for b in bounds), inner)
+    if isinstance(part, NumberedLayers):
+        return ("numbered", part.prefix, part.start, inner)
     return (type(part).__name__, inner)
 
 

@@ -13,6 +13,7 @@ from ..traversal import rebuild
 from .align_sequences import align_sequences, define_optional_members
 from .factories import Factories
 from .merge_optional_children import add_optional_arguments, merge_optional_children
+from .numbered_layers import loop_over_numbered_layers
 from .simplify_arguments import simplify_arguments
 from .structure import LiteralSite, literal_sites, structure, tag_types
 from .variadic_inputs import gather_inputs
@@ -34,6 +35,7 @@ def define_classes(net: EmittedNet) -> tuple[list[Class], Factories]:
         for definition in definitions:
             definition.attributes = [(n, constructors.resolve(part)) for n, part in definition.attributes]
         gather_inputs(definitions, net.dialect.concatenation)
+        loop_over_numbered_layers(definitions, lambda key: net.by_module[key].children.values())
         align_sequences(definitions)
         groups: dict[object, list[Definition]] = {}
         for definition in definitions:

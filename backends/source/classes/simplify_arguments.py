@@ -8,6 +8,7 @@ from fractions import Fraction
 from ..class_definition import Class, Condition, ConstructorArgument
 from ..expressions import MISSING, OptionalMember
 from ..names import free_name, is_kind_of
+from .numbered_layers import COUNT
 
 _ALIASED = 3
 """Least number of uses for which a computed argument gets a variable in the constructor."""
@@ -103,7 +104,7 @@ def _find_multiple(class_: Class, argument: ConstructorArgument) -> tuple[Constr
         return None
     found: list[tuple[bool, int, int]] = []
     for at, base in enumerate(class_.arguments):
-        if not _is_positive(base):
+        if not _is_positive(base) or base.hint == COUNT:
             continue
         pairs = set(zip(_numbers(argument), _numbers(base), strict=True))
         if len(pairs) < 3:

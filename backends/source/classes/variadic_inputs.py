@@ -21,15 +21,10 @@ def gather_inputs(definitions: list[Definition], concatenation: str) -> None:
     """
     classes: dict[str, list[Definition]] = {}
     for definition in definitions:
-        if (
-            definition.has_body
-            and definition.inputs
-            and not any(definition.input_names)
-            and not definition.methods
-        ):
+        if definition.has_body and definition.inputs and not definition.methods:
             classes.setdefault(definition.source_class, []).append(definition)
     for members in classes.values():
-        if len({len(d.inputs) for d in members}) < 2:
+        if len({len(d.inputs) for d in members}) < 2 or all(name for d in members for name in d.input_names):
             continue
         joining = [d for d in members if _joins(d, concatenation)]
         for definition in joining:

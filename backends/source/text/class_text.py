@@ -8,7 +8,17 @@ from itertools import groupby
 
 from ..class_definition import Class, sequence_of
 from ..dialect import Dialect
-from ..expressions import MISSING, Argument, Call, NnClass, OptionalMember, Part, Quoted, literal_source
+from ..expressions import (
+    MISSING,
+    Argument,
+    Call,
+    NnClass,
+    NumberedLayers,
+    OptionalMember,
+    Part,
+    Quoted,
+    literal_source,
+)
 from .class_renderer import ClassRenderer
 from .method import write_methods
 
@@ -42,6 +52,10 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool) -> str:
         if name in class_.branches:
             built = renderer.text(class_.branches[name])
             setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
+        elif isinstance(part, NumberedLayers):
+            head = f"for {renderer.counter} in range({renderer.text(part.count)}):"
+            made = f"setattr(self, {renderer.numbered_name(part)}, {renderer.text(part.member)})"
+            setup += [head, f"    {made}"]
         elif dialect.registration and isinstance(part, Call) and part.callee == dialect.registration:
             setup.append(
                 renderer.text(replace(part, arguments=(Argument("", Quoted(name)), *part.arguments)))

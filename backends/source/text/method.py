@@ -10,7 +10,7 @@ from functools import partial
 from ....ir import Value
 from ....ir.nesting import write_nest
 from ..class_definition import Class
-from ..definitions import Branches, Definition, Method, Statement
+from ..definitions import Branches, Definition, Loop, Method, Statement
 from ..dialect import Dialect
 from ..expressions import (
     ADD,
@@ -24,14 +24,12 @@ from ..expressions import (
     Literal,
     NnClass,
     Part,
-    Tuple,
     Use,
     first_call,
     only_call,
 )
 from ..traversal import accesses, uses
 from .class_renderer import ClassRenderer
-from .growing_tuple import NAME, GrowingTuple, find_growing_tuples
 from .lines import Line, Place, Source, Substitution, with_loops, written_access
 from .variable_names import IDENTITY_NAMES, VariableNames
 
@@ -74,9 +72,6 @@ class Construct(ClassRenderer):
         self.inlined: dict[Value, Expression] = {}
         self.names: dict[Value, str] = {}
         self._substitution = Substitution()
-        self._grown: GrowingTuple | None = None
-        self._reads_grown = False
-        self._named: set[str] = set()
         self._constructors = {n: p for n, p in self.definition.attributes if isinstance(p, Call)}
         self.steps = self._inline(self.body.statements)
 
@@ -90,7 +85,6 @@ class Construct(ClassRenderer):
         if found is not None:
             return self.text(found), found.level
         name = self.names.get(use.value, "x")
-        self._named.add(name)
         return self._substitution.renamed.get(name, name), ATOM
 
     def expression_of(self, use: Use) -> Expression | None:
@@ -98,24 +92,8 @@ class Construct(ClassRenderer):
         return None if use.value in self._substitution.unfolded else self.inlined.get(use.value)
 
     def text(self, part: Part) -> str:
-        """Return the text of a part; a tuple of all values of a growing tuple is that variable."""
-        if isinstance(part, Access):
-            return written_access(part, self._substitution)
-        if isinstance(part, Tuple) and self._is_grown(part.items):
-            return NAME
-        return super().text(part)
-
-    def arguments(self, call_: Call) -> str:
-        """Return the arguments of a call; all values of a growing tuple become that variable."""
-        values = [a.value for a in call_.arguments]
-        if self._is_grown(values) and not any(a.name for a in call_.arguments):
-            return f"*{NAME}"
-        return super().arguments(call_)
-
-    def _is_grown(self, parts: Sequence[Part]) -> bool:
-        found = self._grown is not None and self._grown.is_whole(parts)
-        self._reads_grown |= found
-        return found
+        """Return the text of a part; that of a list's member may be a loop's variable."""
+        return written_access(part, self._substitution) if isinstance(part, Access) else super().text(part)
 
     # -- inlining --------------------------------------------------------------------------------
 
@@ -211,7 +189,7 @@ class Construct(ClassRenderer):
         name = self.dialect.method if self.method is None else self.method.name
         lines = [f"def {name}({', '.join(['self', *(f'{stars}{given}' for given in inputs)])}):"]
         taken = set(self.names.values())
-        body = with_loops(self._lines(), self.definition, taken, inputs, self.dialect)
+        body = with_loops(self._statements(self.steps), self.definition, taken, inputs, self.dialect)
         return lines + [f"    {line}" for line in body]
 
     def as_expression(self, given: Sequence[Part], state: Sequence[str], caller: Construct) -> str:
@@ -262,34 +240,6 @@ class Construct(ClassRenderer):
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _lines(self) -> list[Line]:
-        """Return the lines of the body; the first run of steps that a growing tuple suits uses one."""
-        for run in find_growing_tuples(self.steps, self._variable):
-            lines = self._lines_with(run)
-            if lines is not None:
-                return lines
-        return self._statements(self.steps)
-
-    def _lines_with(self, run: GrowingTuple) -> list[Line] | None:
-        """Return the lines with a growing tuple; None if a later step reads one part of it, or none does."""
-        rest, before = self.steps[run.stop :], list(self.needed)
-        self._grown, self._reads_grown, self._named = run, False, set()
-        written = self._statements(rest)
-        found, named = self._reads_grown, self._named
-        self._grown = None
-        named |= {self.names[target] for step in rest for target in step.targets}
-        if not found or named & {NAME, *(self.names[v] for v in run.made)}:
-            self.needed = before
-            return None
-        first = [self.names[v] for v in run.values[: -len(run.callees)]]
-        start = f"({first[0]},)" if len(first) == 1 else f"({', '.join(first)})"
-        grown = [Line((f"{NAME} += ({self.text(callee)}(*{NAME}),)",)) for callee in run.callees]
-        head = [self._line(step) for step in self.steps[: run.start]]
-        return [*(line for lines in head for line in lines), Line((f"{NAME} = {start}",)), *grown, *written]
-
-    def _variable(self, value: Value) -> str:
-        return "" if value in self.inlined else self.names.get(value, "")
-
     def _statements(self, steps: Sequence[Statement]) -> list[Line]:
         """Return the lines of steps; the last one is the `return` if it makes all results."""
         outputs = [self._values(Expression((Use(v),))) for v in self.body.outputs]
@@ -318,10 +268,13 @@ class Construct(ClassRenderer):
         return [*lines, Line((f"return {returned}",), returned=returned, source=source)]
 
     def _line(self, step: Statement) -> list[Line]:
-        """Return the lines of a step: an `if` or `while`, or an assignment."""
+        """Return the lines of a step: an `if`, a `while` or a `for`, or an assignment."""
         names = [self.names[t] for t in step.targets]
         if step.branches is not None:
-            texts = self._branching(step.branches, names)
+            branches = step.branches
+            texts = (
+                self._loop(step, branches) if isinstance(branches, Loop) else self._branching(branches, names)
+            )
             return [Line((text,), begins=not at) for at, text in enumerate(texts)]
         if step.is_aside:
             return [Line((self.text(step.expression),))]
@@ -329,16 +282,14 @@ class Construct(ClassRenderer):
         source = self._source(step.expression, f"{targets} = {{}}")
         return [Line((f"{targets} = {self.text(step.expression)}",), targets=tuple(names), source=source)]
 
-    def _source(self, part: Part, form: str, whole: Value | None = None) -> Source | None:
-        """Return what a line was written from; None while a variable stands for a growing tuple.
+    def _source(self, part: Part, form: str, whole: Value | None = None) -> Source:
+        """Return the origin of a line.
 
         Args:
             part: its value.
             form: what is written around that.
             whole: the value that it is, where no variable is.
         """
-        if self._grown is not None:
-            return None
 
         def text(of: Part, substitution: Substitution) -> str:
             self._substitution = substitution
@@ -400,12 +351,44 @@ class Construct(ClassRenderer):
             f"    {running}, {targets} = {again}",
         ]
 
+    def _loop(self, step: Statement, loop: Loop) -> list[str]:
+        """Return a `for` over numbered layers, and what comes before it."""
+        names = [self.names[t] for t in step.targets]
+        inner = Construct(self.class_, self.dialect, loop.body)
+        taken = {*self.names.values()}
+        inner.counter = next(n for n in ("i", *(f"i{i}" for i in range(2, 1000))) if n not in taken)
+        head = f"for {inner.counter} in range({self.text(loop.count)}):"
+        initial = list(map(self.text, loop.initial))
+        if loop.grows:
+            inner.names = dict(zip(loop.body.inputs, names, strict=True))
+            (made,) = (inner.text(each.expression) for each in inner.steps)
+            return [f"{names[0]} = {initial[0]}", head, f"    {names[0]} += ({made},)"]
+        after = self.steps[next(at for at, each in enumerate(self.steps) if each is step) + 1 :]
+        later = {value for each in after for value in self._values(each.expression)}
+        later |= {value for output in self.body.outputs for value in self._values(Expression((Use(output),)))}
+        kept = {value: self.names[value] for value in later if self.names.get(value) not in (None, *names)}
+        given = dict(zip(loop.body.inputs, [*names, *map(self.text, loop.given)], strict=True))
+        wanted = dict(zip(loop.body.outputs, names, strict=True))
+        variables = VariableNames({**kept, **given}, inner._values, self.dialect.names, wanted)
+        alive = list(given)[len(names) :]
+        inner.names = variables.of(inner.steps, [*loop.body.outputs, *kept, *alive])
+        made = [inner.names[output] for output in loop.body.outputs]
+        turn = [text for each in inner.steps for line in inner._line(each) for text in line.texts]
+        body = [*turn, *_assignment(names, made)]
+        return [*_assignment(names, initial), head, *(f"    {text}" for text in body)]
+
     def _call(self, method: Method, given: Sequence[Part], state: list[str]) -> str:
         """Return a call of a method, or the method's expression if that is all it does."""
         found = Construct(self.class_, self.dialect, method).as_expression(given, state, self)
         if not found:
             self.needed.append(method)
         return found or f"self.{method.name}({', '.join([*state, *map(self.text, given)])})"
+
+
+def _assignment(names: list[str], values: list[str]) -> list[str]:
+    """Return the assignment of values to variables; none where they have them."""
+    pairs = [(name, value) for name, value in zip(names, values, strict=True) if name != value]
+    return [" = ".join(", ".join(column) for column in zip(*pairs, strict=True))] if pairs else []
 
 
 def _calls_member(expression: Expression) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence, Set
+from collections.abc import Callable, Container, Mapping, Sequence, Set
 
 from ....ir import Value
-from ..definitions import Statement
+from ..definitions import Loop, Statement
 from ..expressions import Expression, Use
 from ..names import Names, is_generic
 
@@ -22,6 +22,7 @@ _ATTENTION = ("q", "k", "v")
 _LONGEST = 15
 """Most characters of an attribute's name that a variable is named after."""
 _NOTHING: Set[Value] = frozenset()
+_NONE: Mapping[Value, str] = {}
 
 Reads = Callable[[Expression], list[Value]]
 """A function that returns the variables an expression reads, also through inlined expressions."""
@@ -34,10 +35,13 @@ class VariableNames:
         inputs: value -> the name of the method's argument.
         reads: the variables that an expression reads.
         taken: names that no variable takes.
+        wanted: names that values take where these are free.
     """
 
-    def __init__(self, inputs: dict[Value, str], reads: Reads, taken: Names) -> None:
-        self._names, self._reads, self._taken = dict(inputs), reads, taken
+    def __init__(
+        self, inputs: dict[Value, str], reads: Reads, taken: Names, wanted: Mapping[Value, str] = _NONE
+    ) -> None:
+        self._names, self._reads, self._taken, self._wanted = dict(inputs), reads, taken, wanted
         self._of_inputs = set(inputs.values())
 
     def of(self, steps: Sequence[Statement], outputs: Sequence[Value]) -> dict[Value, str]:
@@ -69,14 +73,19 @@ class VariableNames:
         return last
 
     def _find_kept_values(self, step: Statement) -> Set[Value]:
-        """Return what a `while` reads in every iteration, which its targets must not overwrite."""
+        """Return what a loop reads in every turn, which its targets must not overwrite."""
         if step.branches is None or step.branches.initial is None:
             return _NOTHING
+        if isinstance(step.branches, Loop):
+            return set(self._reads(Expression(step.branches.given)))
         return {v for _, given in step.branches.bodies for v in self._reads(Expression(given))}
 
     def _name(self, step: Statement, number: int, dying: list[str], live: Container[str]) -> str:
         """Choose a name for a result: a usual one, a dying variable's, or one after the attribute."""
         attribute = next((s for s in step.attribute if isinstance(s, str)), "").strip("._")
+        wanted = self._wanted.get(step.targets[number], "")
+        if wanted and wanted not in live:
+            return wanted
         special = IDENTITY_NAMES.get(attribute)
         if special and special not in live:
             return special

@@ -42,35 +42,18 @@ class DenseLayer(nn.Cell):
 
 
 class DenseBlock(nn.Cell):
-    """The source's `DenseBlock`: `features.block1`."""
+    """The source's `DenseBlock`: `features.block1`, `features.block2`."""
 
-    def __init__(self):
+    def __init__(self, num_layers, num_features):
         super().__init__()
-        self.denselayer1 = DenseLayer(8)
-        self.denselayer2 = DenseLayer(12)
-
-    def construct(self, x):
-        denselayer1 = self.denselayer1(x)
-        denselayer2 = self.denselayer2(x, denselayer1)
-        return ops.cat((x, denselayer1, denselayer2), axis=1)
-
-
-class DenseBlock2(nn.Cell):
-    """The source's `DenseBlock`: `features.block2`."""
-
-    def __init__(self):
-        super().__init__()
-        self.denselayer1 = DenseLayer(16)
-        self.denselayer2 = DenseLayer(20)
-        self.denselayer3 = DenseLayer(24)
-        self.denselayer4 = DenseLayer(28)
+        self.num_layers = num_layers
+        for i in range(num_layers):
+            setattr(self, f"denselayer{i + 1}", DenseLayer(num_features + 4 * i))
 
     def construct(self, x):
         features = (x,)
-        features += (self.denselayer1(*features),)
-        features += (self.denselayer2(*features),)
-        features += (self.denselayer3(*features),)
-        features += (self.denselayer4(*features),)
+        for i in range(self.num_layers):
+            features += (getattr(self, f"denselayer{i + 1}")(*features),)
         return ops.cat(features, axis=1)
 
 
@@ -90,9 +73,9 @@ class DenseNet(nn.Cell):
                     has_bias=False,
                     weight_init=HeUniform(math.sqrt(5)),
                 ),
-                block1=DenseBlock(),
+                block1=DenseBlock(2, 8),
                 pool=nn.AvgPool2d(2, stride=2, pad_mode="valid"),
-                block2=DenseBlock2(),
+                block2=DenseBlock(4, 16),
                 norm=nn.BatchNorm2d(32, eps=1e-05, momentum=0.9),
             )
         )

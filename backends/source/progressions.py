@@ -1,0 +1,75 @@
+"""Finds constructors in a row that are alike but for integers that grow by equal steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeGuard
+
+from .expressions import Brackets, Call, Expression, Literal, OptionalMember, Part, Progression
+from .traversal import literals, rebuild, shape_of, walk
+
+REPEATED = 3
+"""Least number of constructors in a row that are written as a loop."""
+
+Text = Callable[[Part], str]
+Fixed = Callable[[Literal], bool]
+
+
+def longest_progression(members: Sequence[Part], text: Text, is_fixed: Fixed) -> int:
+    """Return how many of the first members have a common form; 0 for fewer than `REPEATED`.
+
+    Args:
+        members: constructors.
+        text: prints a part.
+        is_fixed: whether a literal is the same wherever the text is used.
+    """
+    count = REPEATED
+    while count <= len(members) and common_form(members[:count], text, is_fixed) is not None:
+        count += 1
+    return count - 1 if count > REPEATED else 0
+
+
+def common_form(members: Sequence[Part], text: Text, is_fixed: Fixed) -> Part | None:
+    """Return the form of members that differ in integers which grow by equal steps; None for others.
+
+    Example:
+        >>> layers = [Call("Layer", (Argument("", Literal(n)),)) for n in (8, 12, 16)]
+        >>> Renderer().text(common_form(layers, Renderer().text, lambda _: True))
+        'Layer(8 + 4 * i)'
+    """
+    first = members[0]
+    if any(shape_of(m, {}) != shape_of(first, {}) for m in members[1:]) or isinstance(first, OptionalMember):
+        return None
+    growing: dict[Literal, Progression] = {}
+    for column in zip(*(list(literals(member)) for member in members), strict=True):
+        own = [literal for literal, _ in column]
+        if len({text(literal) for literal in own}) == 1:
+            continue
+        numbers = [n for literal in own if _is_integer(n := literal.value) and is_fixed(literal)]
+        if len(numbers) < len(own):
+            return None
+        step = numbers[1] - numbers[0]
+        if any(number != numbers[0] + step * at for at, number in enumerate(numbers)):
+            return None
+        growing[own[0]] = Progression(own[0], Literal(step, f"{own[0].hint}_step"))
+    if growing and any(_depends_on_another(part) for part in walk(first)):
+        return None
+
+    def visit(part: Part) -> Part:
+        if isinstance(part, Literal):
+            return growing.get(part, part)
+        if isinstance(part, Expression) and len(part.parts) > 1:
+            parts = tuple(Brackets(growing[p]) if p in growing else visit(p) for p in part.parts)
+            return Expression(parts, part.level, part.host, part.outputs, part.operator)
+        return rebuild(part, visit)
+
+    return visit(first)
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    return type(value) is int
+
+
+def _depends_on_another(part: Part) -> bool:
+    """Whether an argument of a call is another one where a further argument has its default."""
+    return isinstance(part, Call) and any(argument.instead is not None for argument in part.arguments)
