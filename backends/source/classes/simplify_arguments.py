@@ -9,6 +9,7 @@ from ..class_definition import Class, Condition, ConstructorArgument
 from ..expressions import MISSING, OptionalMember
 from ..names import free_name, is_kind_of
 from .numbered_layers import COUNT
+from .structure import tag_types
 
 _ALIASED = 3
 """Least number of uses for which a computed argument gets a variable in the constructor."""
@@ -124,13 +125,13 @@ def _replace_fractions(class_: Class) -> None:
     named = {f.name: f for f in class_.arguments}
     for argument in list(class_.arguments):
         kernel, entering = named.get("kernel_size"), named.get("in_channels")
-        if not _is_free(argument):
-            continue
         if argument.name == "padding" and kernel is not None and _is_positive(kernel):
-            if all(v == k // 2 for v, k in zip(_numbers(argument), _numbers(kernel), strict=True)):
+            halves = tuple(k // 2 for k in _numbers(kernel))
+            if tag_types(argument.values) == tag_types(halves) and not argument.in_method:
                 _replace(class_, argument, "{0} // 2", kernel)
         elif (
-            is_kind_of(argument.name, "channels")
+            _is_free(argument)
+            and is_kind_of(argument.name, "channels")
             and entering not in (None, argument)
             and _is_positive(entering)
         ):

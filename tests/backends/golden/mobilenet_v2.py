@@ -42,16 +42,14 @@ def conv2d(in_channels, out_channels, kernel_size, stride=1, padding=0, group=1)
 class ConvBNReLU(nn.SequentialCell):
     """The source's `ConvBNReLU`: `features.0`, `features.1.conv.0` and 25 more."""
 
-    def __init__(
-        self, in_channels, out_channels, kernel_size, stride=1, padding=0, group=1
-    ):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, group=1):
         super().__init__(
             conv2d(
                 in_channels,
                 out_channels,
                 kernel_size,
                 stride=stride,
-                padding=padding,
+                padding=kernel_size // 2,
                 group=group,
             ),
             batch_norm2d(out_channels),
@@ -77,7 +75,6 @@ class InvertedResidual(nn.Cell):
                 hidden_channels,
                 3,
                 stride=stride,
-                padding=1,
                 group=hidden_channels,
             ),
             conv2d(hidden_channels, out_channels, 1),
@@ -96,7 +93,7 @@ class MobileNetV2(nn.Cell):
     def __init__(self):
         super().__init__()
         self.features = nn.SequentialCell(
-            ConvBNReLU(3, 32, 3, stride=2, padding=1),
+            ConvBNReLU(3, 32, 3, stride=2),
             InvertedResidual(32, 16, expand_ratio=1),
             InvertedResidual(16, 24, stride=2),
             InvertedResidual(24, 24, shortcut=True),

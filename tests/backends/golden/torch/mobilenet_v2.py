@@ -19,16 +19,14 @@ from torch import nn
 class ConvBNReLU(nn.Sequential):
     """The source's `ConvBNReLU`: `features.0`, `features.1.conv.0` and 33 more."""
 
-    def __init__(
-        self, in_channels, out_channels, kernel_size, stride=1, padding=0, groups=1
-    ):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, groups=1):
         super().__init__(
             nn.Conv2d(
                 in_channels,
                 out_channels,
                 kernel_size,
                 stride=stride,
-                padding=padding,
+                padding=kernel_size // 2,
                 groups=groups,
                 bias=False,
             ),
@@ -55,7 +53,6 @@ class InvertedResidual(nn.Module):
                 hidden_channels,
                 3,
                 stride=stride,
-                padding=1,
                 groups=hidden_channels,
             ),
             nn.Conv2d(hidden_channels, out_channels, 1, bias=False),
@@ -74,7 +71,7 @@ class MobileNetV2(nn.Module):
     def __init__(self):
         super().__init__()
         self.features = nn.Sequential(
-            ConvBNReLU(3, 32, 3, stride=2, padding=1),
+            ConvBNReLU(3, 32, 3, stride=2),
             InvertedResidual(32, 16, expand_ratio=1),
             InvertedResidual(16, 24, stride=2),
             InvertedResidual(24, 24, shortcut=True),
