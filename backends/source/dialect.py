@@ -16,6 +16,9 @@ from .names import Names
 MADE_LAYER = "layer"
 """The variable of a layer in the function that makes it and draws its parameters."""
 
+ABSENT_PARAMETER = "None"
+"""In place of the distribution of a parameter that the layer's constructor makes and the source lacks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Net:
@@ -61,6 +64,7 @@ class Dialect:
         base: the class that a module of the file's own derives from.
         sequential: the class that chains layers.
         module_list: the class that holds layers, and calls none.
+        calls_lists: whether a class that computes may be such a list.
         method: the method that a class computes in.
         is_traced: whether a compiler reads the method, in which a variable of a loop alone ends with it.
         emitters: how operators are written.
@@ -79,6 +83,8 @@ class Dialect:
             constructor is a call of it; empty for a framework in which assignment does.
         drawing: end of the names of arguments for initial distributions that no layer of the framework takes:
             they become statements behind the layer, there `MADE_LAYER`; empty where layers take them.
+        counter: name and constructor of the whole number that a class with running statistics of its own has
+            beside them where the source has it, and that no operator reads; None for none.
         activated: (class of the source, argument) of the layer that is given its activation; None for none.
         distribution_arguments: names of the arguments for initial distributions.
         bias_argument: name of the argument that says whether a layer has a bias.
@@ -97,6 +103,7 @@ class Dialect:
     stored_constant: Callable[[TensorData, str], Part]
     parameter: Callable[[Parameter, str], Part]
     build: Callable[[Net], str]
+    calls_lists: bool = False
     method: str = "forward"
     is_traced: bool = False
     computed: EmitterTable = field(default_factory=EmitterTable)
@@ -108,6 +115,7 @@ class Dialect:
     constants_file: str = ""
     registration: str = ""
     drawing: str = ""
+    counter: tuple[str, Part] | None = None
     activated: tuple[str, str] | None = None
     distribution_arguments: frozenset[str] = frozenset()
     bias_argument: str = "bias"

@@ -14,7 +14,7 @@ from .emitters.constants import constant, stored_constant
 from .emitters.initializers import DRAWN, REGISTER_BUFFER, law_of, own_parameter, torch_dtype
 from .emitters.run_time.operators import TABLE as RUN_TIME
 from .naming import reserved_attributes
-from .templates.build_function import build_function
+from .templates.build_function import COUNTER, build_function
 
 _MODULES = frozenset({"torch", "nn", "F", "math"})
 
@@ -51,6 +51,7 @@ DIALECT = Dialect(
     stored_constant=stored_constant,
     parameter=own_parameter,
     build=build_function,
+    calls_lists=True,
     method="forward",
     computed=RUN_TIME,
     helpers=HELPERS,
@@ -61,6 +62,7 @@ DIALECT = Dialect(
     constants_file="constants.safetensors",
     registration=REGISTER_BUFFER,
     drawing=DRAWN,
+    counter=(COUNTER, Call(REGISTER_BUFFER, (Argument("", call("torch.tensor", 0)),))),
     missing="`--partial` writes the rest, and leaves these to be written by hand; `--to onnx` may have them",
     imports=_imports,
 )

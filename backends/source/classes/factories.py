@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ..dialect import MADE_LAYER, Dialect
+from ..dialect import ABSENT_PARAMETER, MADE_LAYER, Dialect
 from ..expressions import MISSING, Argument, Call, FanIn, Literal, NnClass, Part, Tuple, literal_source
 from ..names import snake_case
 from ..rendering import Renderer
@@ -48,7 +48,10 @@ class Factory:
     @property
     def has_bias(self) -> bool | None:
         """Whether its layers have a bias; None where that is an argument, or they never have one."""
-        found = self.fixed.get(self.dialect.bias_argument)
+        bias = self.dialect.bias_argument
+        if self.fixed.get(f"{bias}{self.dialect.drawing}") == ABSENT_PARAMETER:
+            return False
+        found = self.fixed.get(bias)
         return bool(found.value) if isinstance(found, Literal) else None
 
     def apply(self, call: Call) -> Call:
@@ -69,9 +72,13 @@ class Factory:
             return f"{head}    return {layer}({', '.join(given)})\n"
         lines = [f"{MADE_LAYER} = {layer}({', '.join(given)})"]
         for name, part in self._drawn().items():
+            attribute = f"{MADE_LAYER}.{name.removesuffix(self.dialect.drawing)}"
+            if part == ABSENT_PARAMETER:
+                lines.append(f"{attribute} = {ABSENT_PARAMETER}")
+                continue
             assert isinstance(part, Call)
-            tensor = Argument("", f"{MADE_LAYER}.{name.removesuffix(self.dialect.drawing)}")
-            lines.append(renderer.text(replace(part, arguments=(tensor, *part.arguments))))
+            given_first = (Argument("", attribute), *part.arguments)
+            lines.append(renderer.text(replace(part, arguments=given_first)))
         return head + "".join(f"    {line}\n" for line in [*lines, f"return {MADE_LAYER}"])
 
     def _drawn(self) -> dict[str, Part]:
@@ -91,7 +98,8 @@ class Factory:
         """Return the layer's features, for the docstring."""
         found = [] if self.has_bias is None else ["bias"]
         found += ["explicit padding"] if self.is_padded else []
-        initializers = len(self._drawn()) or len(self.dialect.distribution_arguments & set(self.fixed))
+        drawn = [part for part in self._drawn().values() if part != ABSENT_PARAMETER]
+        initializers = len(drawn) or len(self.dialect.distribution_arguments & set(self.fixed))
         if initializers:
             found.append(f"the source's initializer{'s' * (initializers > 1)}")
         return found

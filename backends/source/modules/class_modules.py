@@ -8,6 +8,7 @@ from ..borrowed_layers import sort_borrowed
 from ..definitions import Definition
 from ..emitting import State
 from ..expressions import IDENTITY, LIST, Argument, Call, Member, Part
+from ..sizes import is_size
 from .containers import is_chain
 from .emitted_net import EmittedModule, EmittedNet
 from .scope import ConstructScope
@@ -22,8 +23,8 @@ def make_instance(net: EmittedNet, module: Module) -> EmittedModule:
     body = net.modules.bodies.get(module.key)
     chain = ordinal and module.container == "sequential"
     chain = chain and body is not None and is_chain(net, module, body)
-    listed = ordinal and (chain or body is None)  # a list is not called
     dialect = net.dialect
+    listed = ordinal and (chain or body is None or dialect.calls_lists)
     base = dialect.sequential if chain else dialect.module_list if listed else dialect.base
     definition = made.definition = Definition(
         module.key, module.class_name, base, net.modules.paths[module.key]
@@ -39,16 +40,33 @@ def make_instance(net: EmittedNet, module: Module) -> EmittedModule:
             definition.attributes.append((attribute, dialect.parameter(node, attribute)))
             if not node.is_buffer and dialect.distribution(node) is None:
                 definition.unknown.add(attribute)
+    _count_batches(net, module, made, definition)
     _adopt_children(net, module, made, definition, taken, listed)
     net.by_module[module.key] = made  # its own paths are needed from here on
     _tie_parameters(net, module, definition)
     if body is not None and not chain:
         definition.has_body = True
         definition.inputs, definition.outputs = list(body.inputs), list(body.outputs)
+        definition.tensors = [v for v in body.inputs if not is_size(net.graph, v)]
         definition.input_names = net.modules.input_names(module.key)
         definition.returns = _returned_nest(net.graph) if module.key == 0 else None
         write_steps(net, body, definition, scope)
     return made
+
+
+def _count_batches(net: EmittedNet, module: Module, made: EmittedModule, definition: Definition) -> None:
+    """Declare the source's counter of batches beside running statistics that the class itself holds."""
+    provenance, counter = net.graph.provenance, net.dialect.counter
+    if counter is None or provenance is None or module.key not in provenance.modules:
+        return
+    name, constructor = counter
+    path = provenance.modules[module.key]
+    own = f"{path}.{name}" if path else name
+    held = {attribute for attribute, _ in definition.attributes}
+    dropped = (provenance.parameters[key] for key in provenance.dropped)
+    if "running_var" in held and name not in held and any(own in source.paths for source in dropped):
+        definition.attributes.append((name, constructor))
+        made.extra.append((name, 0.0, (), "int64"))
 
 
 def _returned_nest(graph: Graph) -> Nest:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Parameter
+from ...source.dialect import ABSENT_PARAMETER
 from ...source.emitting import (
     Always,
+    Argument,
+    Call,
     EmitterTable,
     Expression,
     Extra,
@@ -14,6 +17,7 @@ from ...source.emitting import (
     Refused,
     State,
     View,
+    optional,
 )
 from ...source.expressions import (
     ADD,
@@ -27,7 +31,7 @@ from ...source.expressions import (
     infix,
     method,
 )
-from .initializers import construct, dtype_argument, laws_of_layer, without_bias
+from .initializers import DRAWN, construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
 
@@ -55,12 +59,18 @@ def _affine(
 
 
 def _fixed(view: View, filled: list[tuple[str, float]], dtype: str) -> tuple[Extra, ...]:
-    """Return the vector of a layer that trains only the other of scale and shift; torch has both or none."""
+    """Return the scale of a layer that trains only its shift; torch's layers have both."""
     channels = view.shape()[1]
-    if len(filled) != 1 or not isinstance(channels, int):
+    if len(filled) != 1 or filled[0][0] == "bias" or not isinstance(channels, int):
         return ()
     ((name, fill),) = filled
     return ((name, fill, channels, dtype),)
+
+
+def _unshifted(filled: list[tuple[str, float]]) -> tuple[Argument, ...]:
+    """Return the argument for a layer that has a scale alone: ``layer.bias = None``."""
+    is_scaled = [name for name, _ in filled] == ["bias"]
+    return (Argument(f"bias{DRAWN}", ABSENT_PARAMETER),) if is_scaled else ()
 
 
 @TABLE.layer("BatchNormalization")
@@ -82,7 +92,7 @@ def batch_norm(view: View) -> NnLayer:
         epsilon=view.operator.float("epsilon"),
         momentum=_momentum(view),
         affine=len(filled) < 2,
-        laws=laws_of_layer(view, name, held),
+        laws=(*laws_of_layer(view, name, held), *_unshifted(filled)),
         dtype=dtype_argument(held["running_var"]),
     )
     fixed = _fixed(view, filled, held["running_var"].data.dtype)
@@ -96,7 +106,12 @@ def _momentum(view: View) -> float:
 
 def _keeps_statistics(view: View) -> bool:
     """Whether training normalises by the running statistics too: MXNet's `use_global_stats`."""
-    return view.graph.origin.framework == "mxnet" and view.operator.float("momentum") == 1.0
+    if view.operator.float("momentum") != 1.0:
+        return False
+    node = view.graph.node(view.value(3).node)
+    framework = view.graph.origin.framework
+    # torch's own layer of a cumulative average has no momentum
+    return framework == "mxnet" or (framework == "torch" and not getattr(node, "role", ""))
 
 
 @TABLE.call("BatchNormalization")
@@ -106,12 +121,14 @@ def functional_batch_norm(view: View) -> Expression:
         raise Refused
     x, scale, bias, mean, variance = (view.tensor(i) for i in range(5))
     nodes = [view.graph.node(view.value(slot).node) for slot in (3, 4)]
-    is_updated = view.graph.origin.framework == "mxnet" and not _keeps_statistics(view)
-    training: dict[str, object] = {}
+    is_updated = view.graph.origin.framework in ("mxnet", "torch") and not _keeps_statistics(view)
+    training: tuple[Argument, ...] = ()
     if is_updated and all(isinstance(node, Parameter) and node.is_buffer for node in nodes):
-        training = {"training": Access(("training",)), "momentum": _momentum(view)}
-    epsilon = view.operator.float("epsilon")
-    return call("F.batch_norm", x, mean, variance, scale, bias, **training, eps=epsilon)
+        momentum = optional("momentum", _momentum(view), 0.1)
+        training = (Argument("training", Access(("training",))), momentum)
+    epsilon = optional("eps", round(view.operator.float("epsilon"), 12), 1e-5)
+    given = (Argument("", part) for part in (x, mean, variance, scale, bias))
+    return Expression((Call("F.batch_norm", (*given, *training, epsilon)),))
 
 
 @TABLE.layer("LayerNormalization")
@@ -175,7 +192,7 @@ def group_norm(view: View) -> NnLayer:
         num_channels=_channels(view),
         epsilon=view.operator.float("epsilon"),
         affine=len(filled) < 2,
-        laws=laws_of_layer(view, "GroupNorm", held),
+        laws=(*laws_of_layer(view, "GroupNorm", held), *_unshifted(filled)),
         dtype=dtype_argument(next(iter(held.values()))) if held else (),
     )
     return NnLayer(constructor, tuple(states), extra=_fixed(view, filled, view.type(0).dtype))
@@ -194,7 +211,7 @@ def instance_norm(view: View) -> NnLayer:
         num_features=_channels(view),
         epsilon=view.operator.float("epsilon"),
         affine=len(filled) < 2,
-        laws=laws_of_layer(view, name, held),
+        laws=(*laws_of_layer(view, name, held), *_unshifted(filled)),
         dtype=dtype_argument(next(iter(held.values()))) if held else (),
     )
     return NnLayer(constructor, tuple(states), extra=_fixed(view, filled, view.type(0).dtype))

@@ -39,7 +39,7 @@ from .strategies import Sizes, Unfaithful, choose_sizes, trace
 from .symbolic_builtins import products_by_example
 from .tensors import array_of, as_real, tensor_of, tensor_placeholders
 from .tracing import lean_tracing, unlogged, unprinted, unused_constants
-from .training_modes import idle_dropouts, training_differences
+from .training_modes import freeze_norms, idle_dropouts, training_differences
 from .vmap_regions import without_vmap
 
 if TYPE_CHECKING:
@@ -363,6 +363,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found, idle = training_differences(module, args, kwargs)
+    freeze_norms(program, idle)
     return Captured(
         program,
         module,

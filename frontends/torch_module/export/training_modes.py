@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from types import CodeType
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"})
 _LOST = frozenset({"alpha_dropout", "feature_alpha_dropout"})
 _ATTENTION = "scaled_dot_product_attention"
-_TELLING = frozenset({"training", *_DROPOUTS, *_LOST})
+_NORM = "batch_norm"
+_TELLING = frozenset({"training", _NORM, *_DROPOUTS, *_LOST})
 _PLACES = frozenset({"is_cpu", "is_cuda", "is_meta"})
 _STEPWISE = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 _SHAPE_KEPT = (
@@ -37,13 +38,14 @@ Calls = dict[str, list[str]]
 """Path of a module -> what its own forward calls, in order."""
 
 Idle = dict[str, list[bool]]
-"""Path of a module -> for every dropout function that its forward calls, in order, whether it never drops."""
+"""Path of a module -> for every dropout or batch_norm that its forward calls, in order, whether training is
+as inference: nothing is dropped, or nothing normalised by the batch's own statistics."""
 
 
 def training_differences(
     module: Module, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[str], Idle]:
-    """Run the module once in each mode, without gradients; where they differ, and what drops in neither.
+    """Run the module once in each mode, without gradients; where they differ, and what is idle in both.
 
     Layers of torch itself are known; only modules whose own code reads `training` or drops are a reason to
     run anything. Nothing is computed, unless the code asks for values: tensors on the meta device are five
@@ -79,22 +81,33 @@ def training_differences(
 
 
 def idle_dropouts(program: ExportedProgram, idle: Idle) -> set[Node]:
-    """The nodes of a program captured in evaluation mode that are dropouts in training mode neither."""
+    """Return the nodes of a program captured in evaluation mode that drop in training mode neither."""
+    return {node for node in _find_idle(program, idle) if str(node.target) in _NODES}
+
+
+def freeze_norms(program: ExportedProgram, idle: Idle) -> None:
+    """Give the batch norms of a program that keep their statistics in training no share of the batch's."""
+    for node in _find_idle(program, idle):
+        if str(node.target) == _NORM_NODE:
+            node.update_arg(_MOMENTUM, 0.0)
+
+
+def _find_idle(program: ExportedProgram, idle: Idle) -> Iterator[Node]:
+    """Yield the dropouts and batch norms that compute in training what they do in inference."""
     called: dict[str, list[Node]] = {}
     for node in program.graph.nodes:
-        if str(node.target) in _NODES:
+        if str(node.target) in _NODES or str(node.target) == _NORM_NODE:
             keys = normalised_stack(node.meta.get("nn_module_stack") or {})
             called.setdefault(keys[-1].partition("@")[0] if keys else "", []).append(node)
-    return {
-        node
-        for path, nodes in called.items()
-        if len(flags := idle.get(path, [])) == len(nodes)
-        for node, never in zip(nodes, flags, strict=True)
-        if never
-    }
+    for path, nodes in called.items():
+        flags = idle.get(path, [])
+        if len(flags) == len(nodes):
+            yield from (node for node, never in zip(nodes, flags, strict=True) if never)
 
 
 _NODES = frozenset({"aten.dropout.default", "aten.feature_dropout.default", "aten.dropout_.default"})
+_NORM_NODE = "aten.batch_norm.default"
+_MOMENTUM = 6  # its place among the arguments
 
 
 def _could_differ(kind: type) -> bool:
@@ -150,7 +163,7 @@ def _calls(
         def __torch_function__(self, func: Any, types: Any, given: Any = (), kwargs: Any = None) -> Any:
             if stack and not stack[-1][1] and not (given and id(given[0]) in counters):
                 name = _described(func, given, kwargs or {})
-                if _name(func) in _DROPOUTS:
+                if _name(func) in _DROPOUTS or _name(func) == _NORM:
                     idle.setdefault(stack[-1][0], []).append(not _is_active(func, given, kwargs or {}))
                 if name:
                     calls.setdefault(stack[-1][0], []).append(name)
@@ -247,7 +260,9 @@ def _name(func: Any) -> str:
 
 
 def _is_active(func: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Whether a call of a dropout function drops."""
+    """Whether a call of a dropout function drops, or one of batch_norm normalises by the batch."""
+    if _name(func) == _NORM:
+        return bool(args[5] if len(args) > 5 else keywords.get("training", False))
     default = _name(func) not in _LOST
     return bool(args[2] if len(args) > 2 else keywords.get("training", keywords.get("train", default)))
 

@@ -44,9 +44,10 @@ def initial_laws(
                 or isinstance(tensor, UninitializedTensorMixin)
             ):
                 continue
-            if layer is None and name in module._buffers:
+            own = layer or _layer_of_statistic(module, name)
+            if own is None and name in module._buffers:
                 continue  # computed by the model, not drawn
-            law = None if layer is None else _stated(module, layer, name, tensor)
+            law = None if own is None else _stated(module, own, name, tensor)
             kind = (type(module).__name__ if layer is None else layer.states, name, tensor.dim())
             held[id(tensor)] = Held(tuple(tensor.shape), partial(_values, tensor), law, kind)
     return {**dict(zip(held, infer_laws(list(held.values())), strict=True)), **known}
@@ -65,6 +66,14 @@ def _layer_of(module: Module) -> Layer | None:
     """Return the record of a layer of torch's own, or of a subclass that initialises as it does."""
     found = _home_class(module, "__init__")
     return None if found is None or found.__name__ not in DRAWN else TORCH.layers[found.__name__]
+
+
+def _layer_of_statistic(module: Module, name: str) -> Layer | None:
+    """Return a record for a running statistic of a subclass of BatchNorm, which torch resets; else None."""
+    from torch.nn.modules.batchnorm import _NormBase
+
+    is_statistic = name in ("running_mean", "running_var", "num_batches_tracked")
+    return TORCH.layers["BatchNorm2d"] if is_statistic and isinstance(module, _NormBase) else None
 
 
 def _stated(module: Module, layer: Layer, name: str, tensor: Tensor) -> Initializer | None:
