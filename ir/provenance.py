@@ -47,7 +47,8 @@ class Provenance:
             whose result the former now gives; None where the call runs more than that layer.
         entered: keys of calls whose inputs are not the source's, because a normalisation that they began with
             is now done before them.
-        changes: (name of the pass, what it changed in words), in the order in which it was done.
+        changes: (name of the pass, what it changed in words), in the order in which it was done; without
+            those that only write an operator in another form.
     """
 
     parameters: dict[int, SourceParameter] = field(default_factory=dict[int, SourceParameter])

@@ -46,10 +46,13 @@ class Pass:
         name: how the command line calls it, e.g. ``rename-parameters``.
         codes: code -> what the finding means, in one line.
         needs_dataflow: whether the pass has nothing to say about a static module tree.
+        rewordings: codes of changes that leave modules and parameters as they are, and write what is computed
+            in another form: the head of emitted source does not list them.
     """
 
     name: ClassVar[str]
     codes: ClassVar[dict[str, str]] = {}
+    rewordings: ClassVar[frozenset[str]] = frozenset()
     needs_dataflow: ClassVar[bool] = False
 
     def skipped(self, graph: Graph) -> str:
@@ -81,7 +84,7 @@ class OnlyFor(Pass):
 
     def __getattribute__(self, name: str) -> object:
         """Return what the wrapped pass is called and finds."""
-        if name in ("name", "codes", "needs_dataflow"):
+        if name in ("name", "codes", "needs_dataflow", "rewordings"):
             return getattr(self.wrapped, name)
         return super().__getattribute__(name)
 

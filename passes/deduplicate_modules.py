@@ -63,6 +63,7 @@ class DeduplicateModules(Pass):
         "DM103": "modules of one structure, with parameters of their own, share a class definition",
         "DM104": "an operator repeats another one on the same inputs",
     }
+    rewordings: ClassVar[frozenset[str]] = frozenset({"DM104"})
 
     def run(self, graph: Graph) -> list[Change]:
         """Deduplicate; see the class."""

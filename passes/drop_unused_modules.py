@@ -12,6 +12,9 @@ from .base import Change, Pass
 from .deduplicate_modules import postorder
 from .naming.conflicts import report_conflicts
 
+_COUNTER = "num_batches_tracked"
+"""The buffer in which a BatchNorm of torch's counts batches: no operator ever reads it."""
+
 
 @dataclass(frozen=True)
 class DropUnusedModules(Pass):
@@ -20,7 +23,8 @@ class DropUnusedModules(Pass):
     What it does:
         Removes a module of which no call was recorded, if none of the modules inside it is called and no
         operator uses a parameter of theirs; then the parameters of the other modules that no operator uses.
-        Where one of them has the name of another parameter, that is reported before it goes.
+        Where one of them has the name of another parameter, that is reported before it goes; a counter of
+        batches of a BatchNorm that runs goes without a report, since nothing ever reads one.
 
     Why:
         ``SequentialCell.insert_child_to_cell`` registers a cell that ``construct`` never calls: its
@@ -152,7 +156,8 @@ def _drop_parameters(graph: Graph, unused: list[Parameter]) -> list[Change]:
         for p in unused
         if not p.is_buffer and p.key not in fixed
     ]
-    buffers = [named[p.key] for p in unused if p.is_buffer]
+    counted = {p.key for p in unused if p.declared.rpartition(".")[2] == _COUNTER}
+    buffers = [named[p.key] for p in unused if p.is_buffer and p.key not in counted]
     if buffers:
         listed = ", ".join(f"`{name}`" for name in buffers[:3]) + (", …" if len(buffers) > 3 else "")
         changes.append(

@@ -57,6 +57,7 @@ class EliminateIdentities(Pass):
         "EI102": "a value is expanded for operators that broadcast",
         "EI103": "a transpose undoes the one before it",
     }
+    rewordings: ClassVar[frozenset[str]] = frozenset({"EI101", "EI102", "EI103"})
     needs_dataflow: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> list[Change]:

@@ -76,6 +76,7 @@ class FoldConstants(Pass):
         "CF103": "a condition is the same for every element",
         "CF104": "a mask hides nothing",
     }
+    rewordings: ClassVar[frozenset[str]] = frozenset({"CF101", "CF102", "CF103", "CF104"})
     needs_dataflow: ClassVar[bool] = True
 
     limit: int = 4096

@@ -64,6 +64,7 @@ class FuseGelu(Pass):
 
     name: ClassVar[str] = "fuse-gelu"
     codes: ClassVar[dict[str, str]] = {"FG101": "an activation is written out that is one operator"}
+    rewordings: ClassVar[frozenset[str]] = frozenset({"FG101"})
     needs_dataflow: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> list[Change]:

@@ -42,6 +42,7 @@ class InferTypes(Pass):
 
     name: ClassVar[str] = "infer-types"
     codes: ClassVar[dict[str, str]] = {"IT101": "a type that was not known follows from its operator's rule"}
+    rewordings: ClassVar[frozenset[str]] = frozenset({"IT101"})
     needs_dataflow: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> list[Change]:

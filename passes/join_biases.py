@@ -54,6 +54,7 @@ class JoinBiases(PatternPass):
 
     name: ClassVar[str] = "join-biases"
     codes: ClassVar[dict[str, str]] = {"JB101": "a bias is added after its convolution"}
+    rewordings: ClassVar[frozenset[str]] = frozenset({"JB101"})
     needs_dataflow: ClassVar[bool] = True
     operators: ClassVar[tuple[str, ...]] = ("Add",)
     nested: ClassVar[bool] = True

@@ -56,6 +56,7 @@ class MoveTransposes(Pass):
         "MT101": "transposes undo each other across operators",
         "MT102": "a transpose follows another",
     }
+    rewordings: ClassVar[frozenset[str]] = frozenset({"MT101", "MT102"})
     needs_dataflow: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> list[Change]:

@@ -61,6 +61,7 @@ class NormaliseConvPadding(Pass):
         "CP103": "a Pad joins the convolution or pool that follows it",
         "CP104": "a pool of MXNet's full convention is written out",
     }
+    rewordings: ClassVar[frozenset[str]] = frozenset({"CP101", "CP103", "CP104"})
     needs_dataflow: ClassVar[bool] = True
 
     strict: bool = False

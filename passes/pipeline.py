@@ -49,7 +49,11 @@ def run_passes(
         graph.flow.touched.clear()
         changes = [] if pass_.skipped(graph) else pass_.run(graph)
         graph.provenance.note_dropped(graph, pass_.name)
-        graph.provenance.changes += [(pass_.name, change.message) for change in changes if change.fixed]
+        graph.provenance.changes += [
+            (pass_.name, change.message)
+            for change in changes
+            if change.fixed and change.code not in pass_.rewordings
+        ]
         all_types = verify_each or verifies_each() or number == len(passes)
         whole = all_types or len(graph) <= _WHOLE
         suspects.append(f"`{pass_.name}`")
