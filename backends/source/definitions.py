@@ -86,6 +86,7 @@ class Method:
     input_names: list[str]
     outputs: list[Value]
     statements: list[Statement] = field(default_factory=list)
+    tensors: list[Value] = field(default_factory=list)  # the inputs that are no sizes
 
 
 @dataclass
@@ -99,6 +100,7 @@ class Definition:
     attributes: list[tuple[str, Part]] = field(default_factory=list)
     assignments: list[tuple[Access, Access]] = field(default_factory=list)
     inputs: list[Value] = field(default_factory=list)
+    tensors: list[Value] = field(default_factory=list)  # the inputs that are no sizes
     statements: list[Statement] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     has_body: bool = False

@@ -168,6 +168,11 @@ LIST = "[]"
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """The device of what a method is given, for a tensor that it makes of sizes: ``x.device``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A module as its owner constructs it, which is known once its class is."""
 
@@ -269,6 +274,7 @@ Part = (
     | Quoted
     | NnClass
     | Helper
+    | Device
     | Member
     | OptionalMember
     | Access
@@ -333,7 +339,7 @@ def as_part(value: object, hint: str = "value") -> Part:
 
 _NODES = (
     *(Literal, Use, Call, Expression, Brackets, Tuple, FanIn),
-    *(Attribute, Element, Slice, Quoted, NnClass, Helper, Access),
+    *(Attribute, Element, Slice, Quoted, NnClass, Helper, Device, Access),
 )
 
 

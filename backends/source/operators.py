@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from ...ir import InvalidGraphError, Operator, TensorType
 from ...ir.declarations import DeclarationTable
+from ...ir.dims import broadcast
+from ...ir.signatures import AttributeSpec
 from ...ir.traits import Traits
 
 DOMAIN = "regraft.source"
@@ -14,7 +16,7 @@ TABLE = DeclarationTable(DOMAIN)
 
 IF, WHILE, ENTRY = (f"{DOMAIN}.{name}" for name in ("If", "While", "Entry"))
 
-ARGUMENT, SIZE_TENSOR = f"{DOMAIN}.Argument", f"{DOMAIN}.SizeTensor"
+ARGUMENT, SIZE_TENSOR, INDEX = (f"{DOMAIN}.{name}" for name in ("Argument", "SizeTensor", "Index"))
 
 Types = Sequence[TensorType | None]
 
@@ -38,6 +40,18 @@ def _per_channel(operator: Operator, types: Types) -> list[TensorType | None]:
                 "E301", f"expected {channels} slopes of `{operator.op_type}`, got {slopes}"
             )
     return [given]
+
+
+def _of_indices(operator: Operator, types: Types) -> list[TensorType | None]:
+    """Infer the type of elements: the indices' common shape stands where the axes did."""
+    given, axis = types[0], operator.int("axis")
+    shapes = [None if t is None else t.shape for t in types[1:]]
+    known = [shape for shape in shapes if shape is not None]
+    if given is None or given.shape is None or len(known) != len(shapes):
+        return [None]
+    return [
+        TensorType(given.dtype, (*given.shape[:axis], *broadcast(*known), *given.shape[axis + len(known) :]))
+    ]
 
 
 def _of_branches(operator: Operator, types: Types) -> list[TensorType | None]:
@@ -88,6 +102,13 @@ TABLE.add(
     infer=_per_channel,
     summary="PRelu of one slope a channel, given as (C): nn.PReLU",
     traits=Traits(elementwise=True, activation=True, bends=(0.0,)),
+)
+TABLE.add(
+    "Index",
+    inputs="X indices*",
+    attributes=[AttributeSpec("axis", "int", default=0)],
+    infer=_of_indices,
+    summary="A subscript of several tensors that broadcast, for the axes from `axis` on: `x[:, i, j]`",
 )
 TABLE.add(
     "Entry",

@@ -43,7 +43,9 @@ def make_program(
     classes, factories = define_classes(net)
     program = Program("")
     record_places(net, program)
-    texts = [write_class(c, dialect, _is_grouped(graph, c)) for c in classes]
+    undrawn = [program.targets[p.key].name for p in _find_undrawn(graph, dialect) if p.key in program.targets]
+    draws = not {p.name for p in program.targets.values()} <= {*undrawn, *program.buffers}
+    texts = [write_class(c, dialect, _is_grouped(graph, c), marks_undrawn=draws) for c in classes]
     helpers = helper_texts(dialect.helpers, (part for class_ in classes for part in class_.parts()))
     body = "\n\n".join([*helpers, factories.text(), *texts])
     frozen = sorted(
@@ -54,7 +56,6 @@ def make_program(
         }
         | {name for name, *_ in program.extra}
     )
-    undrawn = [program.targets[p.key].name for p in _find_undrawn(graph, dialect) if p.key in program.targets]
     apart = {name for name, _ in program.constants} if dialect.constants_file else set[str]()
     facts = Net(
         classes[-1].name,
@@ -64,7 +65,7 @@ def make_program(
         undrawn=sorted(undrawn),
         holds=bool(program.targets or program.constants or program.extra),
         constants=dialect.constants_file if apart else "",
-        draws=not {p.name for p in program.targets.values()} <= {*undrawn, *program.buffers},
+        draws=draws,
         ties={name: place.name for place in program.targets.values() for name in place.ties},
     )
     body += "\n" + dialect.build(facts)
@@ -90,10 +91,11 @@ def _header(graph: Graph, classes: list[Class], dialect: Dialect, net: Net) -> s
     signature = ["Inputs: " + ", ".join(f"{n.name}: {n.type}" for n in graph.input_nodes())]
     if len(graph.outputs) > 1:  # a tuple, whose order somebody must know
         signature.append("Outputs: " + ", ".join(f"{n}: {graph.type_of(v) or '?'}" for n, v in graph.outputs))
+    notes = [*signature, *_notes(graph, dialect, draws=net.draws)]
     text = (
         f"{classes[-1].name} for {dialect.framework}, rewritten from {source} by regraft.\n\n"
         f"    net = build()  # with the weights beside this file{_DRAWING if net.draws else ''}\n\n"
-        + "".join(f"{line}\n" for note in [*signature, *_notes(graph, dialect)] for line in _wrap(note))
+        + "".join(f"{line}\n" for note in notes for line in _wrap(note))
     )
     text = text.replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{text}"""\n\n'
@@ -102,8 +104,14 @@ def _header(graph: Graph, classes: list[Class], dialect: Dialect, net: Net) -> s
 _DRAWING = "; build(checkpoint=None) draws new ones"
 
 
-def _notes(graph: Graph, dialect: Dialect) -> list[str]:
-    """Return notes for the reader: how it was captured, what passes changed, what is unknown."""
+def _notes(graph: Graph, dialect: Dialect, *, draws: bool) -> list[str]:
+    """Return notes for the reader: how it was captured, what passes changed, what is unknown.
+
+    Args:
+        graph: the emitted graph.
+        dialect: what is written.
+        draws: whether the initial distribution of any parameter is known.
+    """
     notes = [f"{note[:1].upper()}{note[1:]}." for note in graph.origin.notes]
     made: dict[str, list[str]] = {}
     for name, message in graph.provenance.changes if graph.provenance else ():
@@ -113,7 +121,9 @@ def _notes(graph: Graph, dialect: Dialect) -> list[str]:
         notes.append(f"Pass {name}: {messages[0]}{more}.")
     notes += dialect.notes(graph)
     unknown = [p.name for p in _find_undrawn(graph, dialect)]
-    if unknown:
+    if unknown and not draws:
+        notes.append("The source states no initial distribution; the checkpoint has the values.")
+    elif unknown:
         shown = ", ".join(f"`{n}`" for n in unknown[:3])
         shown += f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         notes.append(

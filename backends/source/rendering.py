@@ -12,6 +12,7 @@ from .expressions import (
     Attribute,
     Brackets,
     Call,
+    Device,
     Element,
     Expression,
     FanIn,
@@ -55,6 +56,10 @@ class Renderer:
         """Return the text of a value and how tightly it binds."""
         raise NotImplementedError
 
+    def device(self) -> str:
+        """Return where tensors are made; empty where nothing says so."""
+        return ""
+
     def expression_of(self, use: Use) -> Expression | None:  # noqa: ARG002 - subclasses decide
         """Return the expression written in place of a value; None if it is a variable."""
         return None
@@ -86,6 +91,8 @@ class Renderer:
             return part.name
         if isinstance(part, Attribute):
             return f"{self.text(part.owner)}.{part.name}"
+        if isinstance(part, Device):
+            return self.device()
         if isinstance(part, Quoted):
             return literal_source(part.text)
         if isinstance(part, Tuple):
@@ -248,6 +255,8 @@ class Renderer:
     def is_default(self, argument: Argument) -> bool:
         """Whether an argument only repeats what leaving it out means."""
         value = argument.value
+        if isinstance(value, Device):
+            return not self.device()
         return isinstance(value, Literal) and self.is_fixed(value) and _same(value.value, argument.default)
 
 

@@ -10,6 +10,7 @@ from ..emission import emit_call
 from ..emitting import NnLayer, Refused, State, View
 from ..expressions import ANY, KEPT, Access, Argument, Call, Element, Expression, Part, Use
 from ..regions import Region, regions
+from ..sizes import is_size
 from .contraction import Body, is_argument
 from .emitted_net import EmittedNet
 from .layers import find_layer, owns_state
@@ -120,6 +121,7 @@ def _branch(net: EmittedNet, operator: Operator, found: list[Region], scope: Con
         inputs = [*region.state, *given]
         names = [net.modules.input_name(v) for v in inputs]
         method = Method(region.name + suffix, inputs, names, list(region.results))
+        method.tensors = [v for v in inputs if not is_size(net.graph, v)]
         bodies.append((method, tuple(scope.part(v, KEPT if turns else ANY) for v in given)))
     definition.methods += [method for method, _ in bodies]
     for region, (method, _) in zip(found, bodies, strict=True):

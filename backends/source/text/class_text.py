@@ -26,8 +26,15 @@ _WIDTH = 78
 """Columns of a docstring's text in a class."""
 
 
-def write_class(class_: Class, dialect: Dialect, grouped: bool) -> str:
-    """Return the text of a class; `grouped` says that a pass made its modules."""
+def write_class(class_: Class, dialect: Dialect, grouped: bool, *, marks_undrawn: bool = True) -> str:
+    """Return the text of a class.
+
+    Args:
+        class_: the class.
+        dialect: what is written.
+        grouped: whether a pass made its modules.
+        marks_undrawn: whether a comment marks parameters whose initial distribution nobody knows.
+    """
     definition = class_.instances[0]
     renderer = ClassRenderer(class_)
     signature = ["self"]
@@ -45,7 +52,8 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool) -> str:
     start = [*before, f"super().__init__({inside})"]
     setup = [*start, *aliases] if listed is None else [*aliases, *start]
     setup += [f"self.{f.name} = {f.name}" for f in class_.arguments if f.in_method]
-    undrawn = _runs_of([name for name, _ in definition.attributes], definition.unknown)
+    unknown = definition.unknown if marks_undrawn else ()
+    undrawn = _runs_of([name for name, _ in definition.attributes], frozenset(unknown))
     for name, part in definition.attributes:
         if name in undrawn:
             setup.append(_undrawn_comment(undrawn[name]))

@@ -20,6 +20,7 @@ from ..expressions import (
     Access,
     Attribute,
     Call,
+    Device,
     Expression,
     Literal,
     NnClass,
@@ -28,7 +29,7 @@ from ..expressions import (
     first_call,
     only_call,
 )
-from ..traversal import accesses, uses
+from ..traversal import accesses, uses, walk
 from .class_renderer import ClassRenderer
 from .lines import Line, Place, Source, Substitution, with_loops, written_access
 from .variable_names import IDENTITY_NAMES, VariableNames
@@ -68,6 +69,7 @@ class Construct(ClassRenderer):
         self.definition: Definition = class_.instances[0]
         self.method = method
         self.body: Definition | Method = method or self.definition
+        self._gathers = method is None and self.definition.gathers
         self.needed: list[Method] = []
         self.inlined: dict[Value, Expression] = {}
         self.names: dict[Value, str] = {}
@@ -90,6 +92,15 @@ class Construct(ClassRenderer):
     def expression_of(self, use: Use) -> Expression | None:
         """Return the expression written in place of a value; None if it is a variable."""
         return None if use.value in self._substitution.unfolded else self.inlined.get(use.value)
+
+    def device(self) -> str:
+        """Return the device of the first tensor that the method is given; empty where it is given none."""
+        given = self._home()
+        return "" if given is None else f"{self.value(Use(given, ATOM))[0]}{'[0]' * self._gathers}.device"
+
+    def _home(self) -> Value | None:
+        """Return the first input that is a tensor; None without one."""
+        return next((v for v in self.body.inputs if v in self.body.tensors), None)
 
     def text(self, part: Part) -> str:
         """Return the text of a part; that of a list's member may be a loop's variable."""
@@ -174,9 +185,12 @@ class Construct(ClassRenderer):
     def _values(self, expression: Expression) -> list[Value]:
         """Return the variables that an expression reads, also through inlined expressions."""
         out: list[Value] = []
-        for use in uses(expression):
-            inner = self.inlined.get(use.value)
-            out += [use.value] if inner is None else self._values(inner)
+        for part in walk(expression):
+            if isinstance(part, Use):
+                inner = self.inlined.get(part.value)
+                out += [part.value] if inner is None else self._values(inner)
+            elif isinstance(part, Device) and (home := self._home()) is not None:
+                out.append(home)
         return out
 
     # -- the method ------------------------------------------------------------------------------
@@ -185,7 +199,7 @@ class Construct(ClassRenderer):
         """Return the lines of the method, not indented."""
         inputs = self._input_names()
         self._name_results(inputs)
-        stars = "*" * (self.method is None and self.definition.gathers)
+        stars = "*" * self._gathers
         name = self.dialect.method if self.method is None else self.method.name
         lines = [f"def {name}({', '.join(['self', *(f'{stars}{given}' for given in inputs)])}):"]
         taken = set(self.names.values())
@@ -225,7 +239,7 @@ class Construct(ClassRenderer):
 
     def _input_names(self) -> list[str]:
         """Return names for the method's arguments: the source's where all instances agree, else x, y, z."""
-        if self.method is None and self.definition.gathers:
+        if self._gathers:
             return ["inputs"]
         names: list[str] = []
         spare = iter(["x", "y", "z", *(f"x{n}" for n in range(2, 1000))])

@@ -25,6 +25,7 @@ from ...source.expressions import (
     infix,
     method,
 )
+from ...source.operators import INDEX
 from .initializers import construct, dtype_argument, laws_of_layer
 
 TABLE = EmitterTable()
@@ -106,6 +107,15 @@ def gather_nd(view: View) -> Expression:
     return Expression(
         (view.tensor(0, ATOM), "[", call("tuple", method(view.tensor(1, ATOM), "unbind", -1)), "]")
     )
+
+
+@TABLE.call(INDEX)
+def subscript(view: View) -> Expression:
+    """Emit ``x[:, i, j]``."""
+    indices: list[Part] = [":"] * view.operator.int("axis")
+    indices += [view.tensor(slot) for slot in range(1, len(view.operands))]
+    parts = [part for index in indices for part in (", ", index)]
+    return Expression((view.atom(), "[", *parts[1:], "]"))
 
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}

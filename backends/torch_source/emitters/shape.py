@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....ir import Input, Operator
 from ....ir.dims import is_computed
-from ...source.emitters.settings import numbers
+from ...source.emitters.settings import count_of, numbers
 from ...source.emitters.shapes import join_sizes
 from ...source.emitting import (
     Call,
@@ -17,7 +17,7 @@ from ...source.emitting import (
     View,
     first_element,
 )
-from ...source.expressions import ATOM, Attribute, Element, Helper, Part, Quoted, Tuple, call, method
+from ...source.expressions import ATOM, Attribute, Device, Element, Helper, Part, Quoted, Tuple, call, method
 from .initializers import torch_dtype
 
 TABLE = EmitterTable()
@@ -171,6 +171,14 @@ def squeeze(view: View) -> Expression:
     return method(view.atom(), "squeeze", axes[0] if len(axes) == 1 else tuple(axes))
 
 
+def _spreads(view: View) -> bool:
+    """Whether no size that a run gives is 1 where the tensor's own is not, which ONNX's Expand keeps."""
+    own, count = view.type(0).shape, count_of(view, 1)
+    if own is None or count is None or count < len(own):
+        return False
+    return view.graph.origin.framework == "torch" or all(size == 1 for size in own)
+
+
 @TABLE.call("Expand")
 def expand(view: View) -> Expression:
     """Emit ``x.expand(…)`` with -1 for axes that stay; torch.full for one number."""
@@ -179,12 +187,14 @@ def expand(view: View) -> Expression:
     if target is None:
         wanted = numbers(view, 1)
         if view.host(0) == "int":
-            return call("torch.full", wanted, view.use(0), dtype=dtype)
+            return call("torch.full", wanted, view.use(0), dtype=dtype, device=Device())
+        if _spreads(view):
+            return method(view.tensor(0, ATOM), "expand", wanted)
         shape = call("torch.broadcast_shapes", Attribute(view.tensor(0, ATOM), "shape"), wanted)
         return method(view.tensor(0, ATOM), "expand", shape)
     sizes = [int(d) for d in target.reshape(-1)]
     if view.host(0) == "int":
-        return call("torch.full", tuple(sizes), view.use(0), dtype=dtype)
+        return call("torch.full", tuple(sizes), view.use(0), dtype=dtype, device=Device())
     if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None and len(sizes) >= fill.ndim:
         return method(view.tensor(0, ATOM), "expand", *sizes)
     own = view.shape()
@@ -269,17 +279,22 @@ def constant_of_shape(view: View) -> Expression:
     if to is None:
         raise Refused
     fill = 0.0 if value is None else first_element(value)  # type: ignore[arg-type]
-    return call("torch.full", numbers(view, 0, "shape"), fill, dtype=torch_dtype(to.dtype))
+    return call("torch.full", numbers(view, 0, "shape"), fill, dtype=torch_dtype(to.dtype), device=Device())
 
 
 @TABLE.call("Range")
 def arange(view: View) -> Expression:
-    """Emit torch.arange."""
+    """Emit ``torch.arange(n)``; start, step and element type where they are not torch's."""
     to = view.output_type()
     if to is None:
         raise Refused
+    start, _, step = (view.constant(slot) for slot in range(3))
     given = [view.use(slot) for slot in range(3)]
-    return call("torch.arange", *given, dtype=torch_dtype(to.dtype))
+    if step is not None and step == 1:
+        given = given[1:2] if start is not None and start == 0 else given[:2]
+    is_usual = to.dtype == "int64" and all(view.host(s) or view.constant(s) is not None for s in range(3))
+    dtype = None if is_usual else torch_dtype(to.dtype)
+    return call("torch.arange", *given, dtype=dtype, device=Device())
 
 
 @TABLE.call("DepthToSpace")

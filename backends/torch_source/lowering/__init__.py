@@ -14,6 +14,7 @@ from ...source.lowering.unstack_slices import UnstackSlices
 from ...source.lowering.write_out_operators import WriteOutOperators
 from ..dialect import DIALECT, can_emit
 from .restore_recurrent import RestoreRecurrent
+from .separate_indices import SeparateIndices
 from .separate_pads import SeparatePads
 from .widen_unsigned import WidenUnsigned
 
@@ -28,6 +29,7 @@ LOWERING = passes_for(
         WriteOutOperators(can_emit),  # whose expansions are met like all others
         WidenUnsigned(),
         SeparatePads(),
+        SeparateIndices(),
         IndexUnitSlices(),
         UnstackSlices(),
         JoinDense(),

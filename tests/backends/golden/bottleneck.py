@@ -4,9 +4,6 @@
 
 Inputs: x: f32[N,3,32,32]
 Captured in evaluation mode.
-Pass drop-unused-modules: no operator reads 15 buffers:
-`blocks.0.bn1.num_batches_tracked`, `blocks.0.bn2.num_batches_tracked`,
-`blocks.0.bn3.num_batches_tracked`, ….
 """
 
 import math

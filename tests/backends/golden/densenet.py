@@ -4,10 +4,6 @@
 
 Inputs: x: f32[N,3,16,16]
 Captured in evaluation mode.
-Pass drop-unused-modules: no operator reads 7 buffers:
-`features.block1.denselayer1.norm.num_batches_tracked`,
-`features.block1.denselayer2.norm.num_batches_tracked`,
-`features.block2.denselayer1.norm.num_batches_tracked`, ….
 """
 
 import math

@@ -4,8 +4,6 @@
 
 Inputs: x: f32[N,3,8]
 Captured in evaluation mode.
-Pass drop-unused-modules: no operator reads 2 buffers: `bn1d.num_batches_tracked`,
-`bn3d.num_batches_tracked`.
 """
 
 import math

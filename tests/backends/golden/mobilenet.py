@@ -4,9 +4,6 @@
 
 Inputs: x: f32[N,3,32,32]
 Captured in evaluation mode.
-Pass drop-unused-modules: no operator reads 13 buffers:
-`features.0.1.num_batches_tracked`, `features.1.conv.1.num_batches_tracked`,
-`features.1.conv.4.num_batches_tracked`, ….
 """
 
 import math

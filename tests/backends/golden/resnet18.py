@@ -4,8 +4,6 @@
 
 Inputs: x: f32[N,3,32,32]
 Captured in evaluation mode.
-Pass drop-unused-modules: no operator reads 20 buffers: `bn1.num_batches_tracked`,
-`layer1.0.bn1.num_batches_tracked`, `layer1.0.bn2.num_batches_tracked`, ….
 """
 
 import math

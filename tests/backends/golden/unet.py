@@ -4,8 +4,6 @@
 
 Inputs: x: f32[N,3,32,32]
 Captured in evaluation mode.
-Pass drop-unused-modules: no operator reads 14 buffers: `inc.bn1.num_batches_tracked`,
-`inc.bn2.num_batches_tracked`, `down1.conv.bn1.num_batches_tracked`, ….
 """
 
 import math

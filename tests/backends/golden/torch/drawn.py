@@ -4,7 +4,6 @@
 
 Inputs: ids: i64[N,5]
 Captured in evaluation mode.
-Pass fold-constants: has constant operands only: now a constant bool[5,5] (and 2 more).
 """
 
 from pathlib import Path

@@ -4,9 +4,6 @@
 
 Inputs: x: f32[N,3,64,64]
 Captured in evaluation mode.
-Pass drop-unused-modules: no operator reads 52 buffers:
-`features.0.1.num_batches_tracked`, `features.1.conv.0.1.num_batches_tracked`,
-`features.1.conv.2.num_batches_tracked`, ….
 """
 
 from pathlib import Path

@@ -7,7 +7,7 @@ Captured in evaluation mode.
 Pass deduplicate-modules: one `Conv2d` is registered as `base.conv1`, `layer0.0`; kept
 as `layer0.0` (and 2 more).
 Pass drop-unused-modules: `ResNet` is registered and never called: 11,679,976 parameters
-in 59 tensors and 57 buffers (and 1 more).
+in 59 tensors and 57 buffers.
 Pass rename-parameters: `base.conv1.weight` is now called `layer0.0.weight` (and 1
 more).
 """

@@ -1,0 +1,169 @@
+"""Modules of torch as PyTorch source: states that load strictly, gradients, devices, what the head says."""
+
+import importlib.util
+from itertools import count
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import regraft
+
+NUMBER = count()
+
+
+class Activated(nn.BatchNorm2d):
+    """A normalisation with its activation, as timm has it: the statistics are the class's own."""
+
+    def __init__(self, channels):
+        super().__init__(channels, momentum=0.3)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        x = F.batch_norm(
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training,
+            self.momentum,
+            self.eps,
+        )
+        return self.act(x)
+
+
+class Frozen(nn.Module):
+    """A normalisation that keeps its statistics in training."""
+
+    def __init__(self, channels):
+        super().__init__()
+        for name in ("weight", "bias", "running_mean", "running_var"):
+            self.register_buffer(name, torch.rand(channels) + 0.5)
+
+    def forward(self, x):
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, eps=1e-3)
+
+
+class Mixed(nn.ModuleDict):
+    """Convolutions of parts of the channels, by number."""
+
+    def __init__(self):
+        super().__init__({str(n): nn.Conv2d(4, 4, size, padding="same") for n, size in enumerate((1, 3))})
+
+    def forward(self, x):
+        x, y = x.chunk(2, 1)
+        return torch.cat((self["0"](x), self["1"](y)), 1)
+
+
+class Unshifted(nn.GroupNorm):
+    """A normalisation with a scale alone."""
+
+    def __init__(self, channels):
+        super().__init__(2, channels)
+        self.bias = None
+
+
+class Normalised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.layers = nn.Sequential(Activated(8), Mixed(), Frozen(8), Unshifted(8), Activated(8))
+
+    def forward(self, x):
+        return self.layers(self.conv(x))
+
+
+class Masked(nn.Module):
+    """Looks up a mask by indices that broadcast, and fills what it hides."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 8)
+        self.places = nn.Embedding(20, 8)
+
+    def forward(self, ids, mask):
+        rows = torch.arange(ids.shape[0], device=ids.device)[:, None]
+        columns = torch.arange(ids.shape[1], device=ids.device)
+        x = self.embed(ids) + self.places(columns).expand(ids.shape[0], -1, -1)
+        found = mask.bool()[rows, columns.flip(0)]
+        return x.masked_fill(~found[..., None], 0.0), torch.zeros(ids.shape[0], 3, device=ids.device)
+
+
+def emitted(net, inputs, folder):
+    """Return the emitted module of a net, a verified one, and its text."""
+    graph = regraft.load(net, inputs)
+    regraft.rewrite_file(graph, regraft.rewrite(graph), folder, "torch")
+    spec = importlib.util.spec_from_file_location(f"emitted{next(NUMBER)}", folder / "model.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, (folder / "model.py").read_text()
+
+
+@pytest.fixture(scope="module")
+def normalised(tmp_path_factory):
+    torch.manual_seed(0)
+    net = Normalised().eval()
+    net.layers[0].num_batches_tracked.fill_(7)
+    net.layers[3].weight.data.uniform_()
+    module, text = emitted(net, (torch.randn(4, 3, 7, 7),), tmp_path_factory.mktemp("n") / "out")
+    return net, module, text
+
+
+def test_the_state_of_classes_with_statistics_of_their_own_loads_strictly(normalised):
+    net, module, _ = normalised
+    built = module.build()
+    assert {n: v.tolist() for n, v in built.state_dict().items()} == {
+        n: v.tolist() for n, v in net.state_dict().items()
+    }
+    fresh = module.build(None).state_dict()
+    assert fresh["layers.0.running_var"].tolist() == [1.0] * 8
+    assert fresh["layers.2.running_var"].tolist() == net.layers[2].running_var.tolist()
+
+
+def test_a_training_step_is_the_sources(normalised):
+    net, module, _ = normalised
+    built = module.build().train()
+    x = torch.randn(4, 3, 7, 7)
+    for each in (net.train(), built):
+        each.zero_grad()
+        each(x).square().sum().backward()
+    for (name, own), other in zip(net.named_parameters(), built.parameters(), strict=True):
+        torch.testing.assert_close(other.grad, own.grad, msg=name)
+    for (name, own), other in zip(net.named_buffers(), built.buffers(), strict=True):
+        if not name.endswith("num_batches_tracked"):
+            torch.testing.assert_close(other, own, msg=name)
+
+
+def test_statistics_and_biases_are_written_as_what_they_are(normalised):
+    text = normalised[2]
+    assert "training=self.training, momentum=0.3" in " ".join(text.split()).replace("( ", "(")
+    assert text.count("training=self.training") == 1  # of two instances; the frozen one has none
+    assert "layer.bias = None" in text
+    assert "class Mixed(nn.ModuleList)" in text
+    assert "self[0](x)" in text
+    assert "FROZEN" not in text
+
+
+def test_the_head_lists_no_other_forms_of_operators(tmp_path):
+    torch.manual_seed(0)
+    ids, mask = torch.randint(11, (3, 5)), torch.tensor([[1, 1, 1, 1, 0]] * 3)
+    module, text = emitted(Masked().eval(), (ids, mask), tmp_path / "out")
+    assert "Pass " not in text
+    assert "unbind(-1)" not in text
+    assert "broadcast_shapes" not in text
+    assert "device=ids.device" in text
+    built = module.build(device="meta")  # where a tensor of the host is an error
+    assert [y.device.type for y in built(ids.to("meta"), mask.to("meta"))] == ["meta", "meta"]
+
+
+def test_tensors_made_of_sizes_are_on_the_device_of_the_given(tmp_path):
+    class Counting(nn.Module):
+        def forward(self, x):
+            return x + torch.arange(x.shape[1], device=x.device) * 2.5, x.new_full((x.shape[0], 2), 3.0)
+
+    module, text = emitted(Counting(), (torch.randn(3, 4),), tmp_path / "out")
+    assert "3.0" in text
+    found = module.build(device="meta")(torch.ones(2, 4, device="meta"))
+    assert [y.device.type for y in found] == ["meta", "meta"]
