@@ -54,6 +54,9 @@ Measured: 10 units at 112 x 112 and 100 at 1024 x 1024, of means that may be far
 before squeezing layers. Other normalisations and reductions are not affected.
 """
 
+_PLACED = frozenset({"GridSample", "Resize", "RoiAlign", "Upsample"})
+"""Operators that compute positions in float32: one is off by a unit of an axis's size, a value by two."""
+
 _SUMMED = 2**16
 """Most elements for which 64 units are enough; errors of longer sums grow with the root of their length."""
 
@@ -369,9 +372,17 @@ class OnnxRunner:
 
     def ulp_tolerance(self, operators: Sequence[Operator]) -> int:
         """Return the units in the last place that the runtime's arithmetic may cost; see `Runner`."""
+        placed = any(not o.domain and o.op_type in _PLACED for o in operators)
+        least = max(16, 2 * self._longest_extent) if placed else 16
         if not any(o.traits.pool if o.domain else o.op_type in _SUMS for o in operators):
-            return 16
-        return math.ceil(64 * max(1.0, (self._longest_sum / _SUMMED) ** 0.5))
+            return least
+        return max(least, math.ceil(64 * max(1.0, (self._longest_sum / _SUMMED) ** 0.5)))
+
+    @cached_property
+    def _longest_extent(self) -> int:
+        """The largest size of an axis along which an operator computes positions between elements."""
+        placed = [node.input[0] for node in self._model.graph.node if node.op_type in _PLACED]
+        return max((size for name in placed for size in self.dims(name)[2:] if size), default=0)
 
     @cached_property
     def _longest_sum(self) -> int:
