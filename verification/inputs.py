@@ -261,7 +261,7 @@ def _shape(type_: TensorType, sizes: dict[str, int], example: np.ndarray | None)
 
 
 def _table_rows(graph: Graph, value: Value) -> Iterator[int]:
-    """Yield the number of rows of every table that a value, also reshaped, selects from."""
+    """Yield the number of rows, or classes, of every table that a value, also reshaped, selects from."""
     stack, seen = [value], {value}
     while stack:
         current = stack.pop()
@@ -269,10 +269,10 @@ def _table_rows(graph: Graph, value: Value) -> Iterator[int]:
             node = graph.node(key)
             if not isinstance(node, Operator):
                 continue
-            if node.qualified_name == "Gather" and slot == 1:
+            if node.qualified_name in ("Gather", "regraft.CTCLoss") and slot == 1:
                 table = graph.operands(key)[0]
                 type_ = None if table is None else graph.type_of(table)
-                axis = node.int("axis")
+                axis = node.int("axis") if not node.domain else -1  # of classes
                 size = None if type_ is None or type_.shape is None else type_.shape[axis]
                 if isinstance(size, int):
                     yield size

@@ -58,6 +58,20 @@ def test_a_stack_with_parameters_of_its_own(mode, attributes, tmp_path):
     assert node.attributes.get("dropout") == attributes.get("p")
 
 
+def test_as_many_layers_as_the_sequence_is_long_are_no_batch(tmp_path):
+    layer = torch.nn.GRU(4, 5, 2, bidirectional=True)
+    names = ["data", "net_parameters", "state"]
+    attrs = {"mode": "gru", "state_size": "5", "num_layers": "2", "bidirectional": "True"}
+    nodes = [{"op": "null", "name": n, "inputs": []} for n in names]
+    nodes.append({"op": "RNN", "name": "net", "attrs": attrs, "inputs": [[i, 0, 0] for i in range(3)]})
+    document = {"nodes": nodes, "arg_nodes": [0, 1, 2], "heads": [[3, 0, 0]]}
+    (tmp_path / "net-symbol.json").write_text(json.dumps(document))
+    write_params(tmp_path / "net-0000.params", [("arg:net_parameters", TensorData.of(packed(layer)))])
+    given = [("data", X[:4]), ("state", np.zeros((4, 2, 5), np.float32))]
+    graph = read(tmp_path / "net-symbol.json", given, LoadOptions())
+    assert [node.type.shape for node in graph.input_nodes()] == [("N", 2, 4), (4, 2, 5)]
+
+
 def test_a_vector_of_another_size_is_refused(tmp_path):
     path = symbol(tmp_path, "gru", packed(torch.nn.GRU(4, 5)))
     with pytest.raises(ModelError, match=r"`net_parameters` of shape \[180\].*got \[165\]"):

@@ -76,6 +76,9 @@ def rnn(call: Call) -> list[Value]:
     batches = {call.shape(data)[1], *(call.shape(s)[1] for s in given)}
     if len(batches) > 1:
         raise call.unsupported(f"aligns batches of {' and '.join(map(str, sorted(batches, key=str)))}")
+    wrong = next((size for s in given if (size := call.shape(s)[0]) != layers * directions), None)
+    if wrong is not None:  # which is as long as a batch, or a sequence, by chance
+        raise call.unsupported(f"expected states of {layers * directions} layers, got {wrong}")
     if given and len(given) < len(states):
         raise call.unsupported("expected both initial states or none")
     found = pieces(inputs, hidden, layers, directions, gates)
