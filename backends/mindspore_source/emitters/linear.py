@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from ...source.emitters.products import gemm_operand, is_plain_gemm, scale_and_add
 from ...source.emitting import (
     Always,
     Argument,
     Call,
     EmitterTable,
     Expression,
-    Literal,
     NnLayer,
     Refused,
     State,
     View,
 )
-from ...source.expressions import ADD, MULTIPLY, Attribute, Helper, Part, call, infix
+from ...source.expressions import ADD, MULTIPLY, Helper, call, infix
 from ..operators import is_batch_of_products
 from .initializers import construct, drawn, dtype_argument
 from .reduce import sum_of_none
@@ -81,39 +81,19 @@ def _total(view: View, slot: int, axis: int) -> Expression:
     return sum_of_none(view.atom(slot), axis, keep=axis < 0)
 
 
-def _plain_gemm(view: View) -> bool:
-    operator = view.operator
-    return operator.float("alpha") == 1.0 and operator.float("beta") == 1.0 and not operator.int("transA")
-
-
 @TABLE.layer("Gemm")
 def gemm_layer(view: View) -> NnLayer:
     """Emit nn.Dense, if the weight is transposed."""
-    if not _plain_gemm(view) or not view.operator.int("transB"):
+    if not is_plain_gemm(view) or not view.operator.int("transB"):
         raise Refused
     return _dense(view)
 
 
 @TABLE.call("Gemm")
 def gemm(view: View) -> Expression:
-    """Emit ``alpha * ops.matmul(a, b) + beta * c``."""
-    operator = view.operator
-
-    def operand(slot: int, transposed: int) -> Part:
-        return Attribute(view.atom(slot), "T") if transposed else view.use(slot)
-
-    found: Expression = call(
-        "ops.matmul", operand(0, operator.int("transA")), operand(1, operator.int("transB"))
-    )
-    alpha, beta = operator.float("alpha"), operator.float("beta")
-    if alpha != 1.0:
-        found = infix(found, "*", Literal(alpha, "alpha"), MULTIPLY)
-    if not view.has(2):
-        return found
-    bias: Part = view.use(2, MULTIPLY)
-    if beta != 1.0:
-        bias = infix(view.use(2, MULTIPLY), "*", Literal(beta, "beta"), MULTIPLY)
-    return infix(found, "+", bias, ADD)
+    """Emit ``ops.matmul(a, b) * alpha + c * beta``."""
+    a, b = (gemm_operand(view, slot, view.use(slot)) for slot in (0, 1))
+    return scale_and_add(view, call("ops.matmul", a, b))
 
 
 @TABLE.call("MatMul")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...source.emitters.arithmetic import extreme_of_sizes, is_of_tuples, quotient_of_sizes, remainder
+from ...source.emitters.functions import OF_ONE, OF_TWO, add_functions, nest
 from ...source.emitting import EmitterTable, Expression, Literal, Refused, View
 from ...source.expressions import (
     ADD,
@@ -25,59 +26,14 @@ from .initializers import ms_dtype
 
 TABLE = EmitterTable()
 
-_UNARY = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Exp": "exp",
-    "Floor": "floor",
-    "IsNaN": "isnan",
-    "Log": "log",
-    "Not": "logical_not",
-    "Reciprocal": "reciprocal",
-    "Round": "round",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-}
-
-_BINARY = {
-    "And": "logical_and",
-    "Or": "logical_or",
-    "Xor": "logical_xor",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
-}
+add_functions(TABLE, "ops", OF_ONE)
+add_functions(TABLE, "ops", OF_TWO, count=2, operand=View.use)
 
 _WIDER = {"uint16": "int32", "uint32": "int64"}
 """Element types that `%` does not have -> those in which it is exact."""
 
 _REMAINDERS = "float16", "float32", "float64"
 """Element types of which MindSpore's remainders are NaN for infinite divisors."""
-
-
-def _unary(op_type: str, function: str) -> None:
-    TABLE.call(op_type)(lambda view: call(f"ops.{function}", view.tensor(0)))
-
-
-def _binary(op_type: str, function: str) -> None:
-    TABLE.call(op_type)(lambda view: call(f"ops.{function}", view.use(0), view.use(1)))
-
-
-for _op_type, _function in _UNARY.items():
-    _unary(_op_type, _function)
-for _op_type, _function in _BINARY.items():
-    _binary(_op_type, _function)
 
 
 @TABLE.call("Div")
@@ -151,13 +107,6 @@ def is_inf(view: View) -> Expression:
     return infix(view.tensor(0, ADD), "==", Literal(float("inf" if positive else "-inf")), COMPARE)
 
 
-def _fold(view: View, function: str) -> Expression:
-    found: Part = view.use(0)
-    for slot in range(1, len(view.operands)):
-        found = call(function, found, view.use(slot))
-    return found if isinstance(found, Expression) else Expression((found,))
-
-
 def _extreme(view: View, function: str, symbol: str) -> Expression:
     """Return a maximum or minimum; a comparison if both are computed single numbers, as kernels need an axis.
 
@@ -178,7 +127,7 @@ def _extreme(view: View, function: str, symbol: str) -> Expression:
         return call("ops.where", condition, view.use(0), view.use(1))
     if by_comparison:
         raise Refused
-    return _fold(view, function)
+    return nest(function, [view.use(slot) for slot in range(len(view.operands))])
 
 
 @TABLE.call("Max")

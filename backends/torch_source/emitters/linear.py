@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from ...source.emitters.products import gemm_operand, is_plain_gemm, scale_and_add
 from ...source.emitting import (
     EmitterTable,
     Expression,
-    Literal,
     NnLayer,
     Refused,
     State,
     View,
 )
-from ...source.expressions import ADD, MULTIPLY, Attribute, Part, call, infix
+from ...source.expressions import MULTIPLY, call, infix
 from .initializers import construct, dtype_argument, laws_of_layer, without_bias
 
 TABLE = EmitterTable()
@@ -51,37 +51,19 @@ def linear(view: View) -> Expression:
     return call("F.linear", *(view.tensor(slot) for slot in range(2 + view.has(2))))
 
 
-def _is_plain(view: View) -> bool:
-    operator = view.operator
-    return operator.float("alpha") == 1.0 and operator.float("beta") == 1.0 and not operator.int("transA")
-
-
 @TABLE.layer("Gemm")
 def gemm_layer(view: View) -> NnLayer:
     """Emit nn.Linear, if the weight is transposed."""
-    if not _is_plain(view) or not view.operator.int("transB"):
+    if not is_plain_gemm(view) or not view.operator.int("transB"):
         raise Refused
     return _linear(view)
 
 
 @TABLE.call("Gemm")
 def gemm(view: View) -> Expression:
-    """Emit ``alpha * a @ b + beta * c``."""
-    operator = view.operator
-
-    def operand(slot: int, transposed: int) -> Part:
-        return Attribute(view.atom(slot), "T") if transposed else view.tensor(slot, MULTIPLY + slot)
-
-    found = infix(operand(0, operator.int("transA")), "@", operand(1, operator.int("transB")), MULTIPLY)
-    alpha, beta = operator.float("alpha"), operator.float("beta")
-    if alpha != 1.0:
-        found = infix(found, "*", Literal(alpha, "alpha"), MULTIPLY)
-    if not view.has(2):
-        return found
-    bias: Part = view.use(2, MULTIPLY)
-    if beta != 1.0:
-        bias = infix(view.use(2, MULTIPLY), "*", Literal(beta, "beta"), MULTIPLY)
-    return infix(found, "+", bias, ADD)
+    """Emit ``a @ b * alpha + c * beta``."""
+    a, b = (gemm_operand(view, slot, view.tensor(slot, MULTIPLY + slot)) for slot in (0, 1))
+    return scale_and_add(view, infix(a, "@", b, MULTIPLY))
 
 
 @TABLE.call("MatMul")

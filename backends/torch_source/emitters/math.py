@@ -8,6 +8,7 @@ from ...source.emitters.arithmetic import (
     quotient_of_sizes,
     remainder,
 )
+from ...source.emitters.functions import OF_ONE, OF_TWO, add_functions, nest
 from ...source.emitting import EmitterTable, Expression, Literal, Refused, View, first_element
 from ...source.expressions import (
     ATOM,
@@ -15,7 +16,6 @@ from ...source.expressions import (
     POWER,
     UNARY,
     Brackets,
-    Part,
     call,
     infix,
     method,
@@ -24,56 +24,8 @@ from .initializers import torch_dtype
 
 TABLE = EmitterTable()
 
-_UNARY = {
-    "Abs": "abs",
-    "Acos": "acos",
-    "Acosh": "acosh",
-    "Asin": "asin",
-    "Asinh": "asinh",
-    "Atan": "atan",
-    "Atanh": "atanh",
-    "BitwiseNot": "bitwise_not",
-    "Ceil": "ceil",
-    "Cos": "cos",
-    "Cosh": "cosh",
-    "Det": "det",
-    "Erf": "erf",
-    "Exp": "exp",
-    "Floor": "floor",
-    "IsNaN": "isnan",
-    "Log": "log",
-    "Not": "logical_not",
-    "Reciprocal": "reciprocal",
-    "Round": "round",
-    "Sign": "sign",
-    "Sin": "sin",
-    "Sinh": "sinh",
-    "Sqrt": "sqrt",
-    "Tan": "tan",
-}
-
-_BINARY = {
-    "And": "logical_and",
-    "Or": "logical_or",
-    "Xor": "logical_xor",
-    "BitwiseAnd": "bitwise_and",
-    "BitwiseOr": "bitwise_or",
-    "BitwiseXor": "bitwise_xor",
-}
-
-
-def _unary(op_type: str, function: str) -> None:
-    TABLE.call(op_type)(lambda view: call(f"torch.{function}", view.tensor(0)))
-
-
-def _binary(op_type: str, function: str) -> None:
-    TABLE.call(op_type)(lambda view: call(f"torch.{function}", view.tensor(0), view.tensor(1)))
-
-
-for _op_type, _function in _UNARY.items():
-    _unary(_op_type, _function)
-for _op_type, _function in _BINARY.items():
-    _binary(_op_type, _function)
+add_functions(TABLE, "torch", OF_ONE | {"BitwiseNot": "bitwise_not", "Det": "det", "Erf": "erf"})
+add_functions(TABLE, "torch", OF_TWO, count=2)
 
 
 @TABLE.call("Div")
@@ -139,10 +91,7 @@ def _extreme(view: View, function: str, clamp: str) -> Expression:
         is_number = number is not None and number.size == 1 and number.ndim <= min(view.rank(own), 1)
         if is_number and number is not None and view.constant(own) is None:
             return method(view.atom(own), "clamp", **{clamp: first_element(number)})
-    found: Part = view.tensor(0)
-    for slot in range(1, count):
-        found = call(function, found, view.tensor(slot))
-    return found if isinstance(found, Expression) else Expression((found,))
+    return nest(function, [view.tensor(slot) for slot in range(count)])
 
 
 @TABLE.call("Max")
@@ -225,10 +174,8 @@ _SPECIAL = {
     "Log1p": "log1p",
 }
 
-for _op_type, _function in _SPECIAL.items():
-    _unary(f"regraft.{_op_type}", _function)
-_binary("regraft.Gcd", "gcd")
-_binary("regraft.Lcm", "lcm")
+add_functions(TABLE, "torch", {f"regraft.{name}": function for name, function in _SPECIAL.items()})
+add_functions(TABLE, "torch", {"regraft.Gcd": "gcd", "regraft.Lcm": "lcm"}, count=2)
 
 
 @TABLE.call("regraft.Polygamma")
