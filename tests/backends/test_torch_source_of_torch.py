@@ -65,6 +65,20 @@ class Unshifted(nn.GroupNorm):
         self.bias = None
 
 
+class InPlace(nn.Module):
+    """Activations in place: of a tensor of their own, of one that is read again, of a view."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 1)
+        self.own, self.read, self.view = (nn.ReLU(inplace=True) for _ in range(3))
+
+    def forward(self, x):
+        x = self.own(self.conv(x)) + 1
+        x = self.read(x.clone()) * x
+        return self.view(self.conv(self.own(self.conv(x))).transpose(1, 2))
+
+
 class Normalised(nn.Module):
     def __init__(self):
         super().__init__()
@@ -144,6 +158,15 @@ def test_statistics_and_biases_are_written_as_what_they_are(normalised):
     assert "class Mixed(nn.ModuleList)" in text
     assert "self[0](x)" in text
     assert "FROZEN" not in text
+
+
+def test_activations_are_in_place_where_nothing_else_reads_their_input(tmp_path):
+    torch.manual_seed(0)
+    module, text = emitted(InPlace().eval(), (torch.randn(2, 3, 4, 4),), tmp_path / "out")
+    assert "self.own = nn.ReLU(inplace=True)" in text
+    assert "self.read = nn.ReLU()" in text
+    assert "self.view = nn.ReLU()" in text
+    module.build(None).train()(torch.randn(2, 3, 4, 4)).sum().backward()
 
 
 def test_the_head_lists_no_other_forms_of_operators(tmp_path):

@@ -41,7 +41,7 @@ def align_sequences(definitions: Sequence[Definition]) -> None:
 def _name_activations(part: Part) -> Part:
     """Replace activation constructors by ones whose class is a literal, so that instances may differ."""
     if isinstance(part, Call):
-        if part.is_exchangeable and not part.arguments:
+        if part.is_exchangeable and all(argument.name == "inplace" for argument in part.arguments):
             named = Literal(Name(Renderer().text(part.callee)), "activation")
             return replace(part, callee=named, is_exchangeable=False)
         arguments = tuple(replace(a, value=_name_activations(a.value)) for a in part.arguments)

@@ -72,7 +72,8 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool, *, marks_undrawn
             before, built = _construct_attribute(class_, renderer, name, part, dialect.sequential)
             setup += [*before, f"self.{name} = {built}"]
     setup += [f"{renderer.text(a)} = {renderer.text(b)}  # tied" for a, b in definition.assignments]
-    lines += [f"    def __init__({', '.join(signature)}):", *(f"        {line}" for line in setup), ""]
+    if setup != ["super().__init__()"] or not definition.has_body:
+        lines += [f"    def __init__({', '.join(signature)}):", *(f"        {line}" for line in setup), ""]
     if definition.has_body:
         texts = ["\n".join(f"    {line}" for line in method) for method in write_methods(class_, dialect)]
         lines.append("\n\n".join(texts))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....frameworks.record import SLOPE
 from ....frameworks.torch import TORCH
+from ....ir import Graph, Operator
 from ...source.emitting import (
     Argument,
     Call,
@@ -23,6 +24,7 @@ from ...source.emitting import (
     optional,
 )
 from ...source.expressions import ADD, MULTIPLY, Access, call, infix, mark_light, method
+from ...source.operators import ARGUMENT
 from .initializers import construct
 
 TABLE = EmitterTable()
@@ -40,9 +42,40 @@ _ROWS = {  # operator: (layer, function)
 """Operator -> torch's layer and function."""
 
 
+_FRESH = frozenset(
+    {"Conv", "BatchNormalization", "GroupNormalization", "InstanceNormalization", "Add", "regraft.Linear"}
+)
+"""Operators that write a tensor of their own, and of which no gradient needs the result."""
+
+
+def _in_place(view: View, layer: str) -> tuple[Argument, ...]:
+    """Return ``inplace=True`` for a layer that has it in the source, if nothing else reads its input."""
+    graph, call = view.graph, view.operator.call
+    if graph.origin.framework != "torch" or call is None:
+        return ()
+    module = graph.modules.module(graph.modules.call(call).module)
+    if module.class_name != layer or module.arguments.get("inplace") is not True:
+        return ()
+    calls = {each.key for each in graph.modules.calls(module.key)}
+    runs = [node for node in graph.operators() if node.call in calls]
+    is_safe = len(runs) == len(calls) and all(_owns_input(graph, node) for node in runs)
+    return (optional("inplace", True, False),) if is_safe else ()
+
+
+def _owns_input(graph: Graph, operator: Operator) -> bool:
+    """Whether an operator alone reads its operand, which is a tensor that was made for it."""
+    value = graph.operands(operator.key)[0]
+    while value is not None and len(graph.users(value)) == 1 and not graph.is_output(value):
+        node = graph.producer(value)
+        if not isinstance(node, Operator) or node.qualified_name in _FRESH:
+            return isinstance(node, Operator)
+        value = graph.operands(node.key)[0] if node.qualified_name == ARGUMENT else None
+    return False
+
+
 def _row(op_type: str, layer: str, function: str) -> None:
     if layer:
-        TABLE.layer(op_type)(lambda _view: NnLayer(Call(NnClass(layer), ())))
+        TABLE.layer(op_type)(lambda view: NnLayer(Call(NnClass(layer), _in_place(view, layer))))
     TABLE.call(op_type)(lambda view: mark_light(call(function, view.use(0))))
 
 
@@ -105,7 +138,7 @@ def _with_settings(op_type: str, layer: str, function: str, settings: Settings) 
     def emit_layer(view: View) -> NnLayer:
         given = settings(view).items()
         arguments = tuple(optional(name, value, usual) for name, (value, usual) in given)
-        return NnLayer(Call(NnClass(layer), arguments))
+        return NnLayer(Call(NnClass(layer), (*arguments, *_in_place(view, layer))))
 
     @TABLE.call(op_type)
     def emit(view: View) -> Expression:
@@ -151,7 +184,7 @@ def clip_layer(view: View) -> NnLayer:
     """Emit nn.ReLU6, nn.Hardtanh."""
     low, high = _bounds(view)
     if (low, high) == (0, 6):
-        return NnLayer(Call(NnClass("ReLU6"), ()))
+        return NnLayer(Call(NnClass("ReLU6"), _in_place(view, "ReLU6")))
     if low is None or high is None or not view.type(0).dtype.startswith("float"):
         raise Refused
     return NnLayer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...source.emitting import EmitterTable, Expression, Refused, View
-from ...source.expressions import Quoted, call
+from ...source.expressions import Literal, Quoted, call
 
 TABLE = EmitterTable()
 
@@ -38,10 +38,17 @@ def _of_classes(view: View, function: str) -> Expression:
 
 @TABLE.call("regraft.CTCLoss")
 def ctc_loss(view: View) -> Expression:
-    """Emit F.ctc_loss, the losses of all sequences."""
+    """Emit F.ctc_loss, the losses of all sequences; known lengths are numbers, which torch.export takes."""
+    known = [view.constant(slot) for slot in (2, 3)]
+    lengths = [
+        view.tensor(slot) if found is None else Literal(tuple(found.reshape(-1).tolist()), "lengths")
+        for slot, found in zip((2, 3), known, strict=True)
+    ]
     return call(
         "F.ctc_loss",
-        *(view.tensor(slot) for slot in range(4)),
+        view.tensor(0),
+        view.tensor(1),
+        *lengths,
         blank=view.operator.int("blank") or None,
         reduction=Quoted("none"),
         zero_infinity=True if view.operator.int("zero_infinity") else None,

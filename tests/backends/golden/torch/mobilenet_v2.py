@@ -28,7 +28,7 @@ class ConvBNReLU(nn.Sequential):
                 bias=False,
             ),
             nn.BatchNorm2d(out_channels),
-            nn.ReLU6(),
+            nn.ReLU6(inplace=True),
         )
 
 

@@ -39,7 +39,9 @@ class ReusedLayer(nn.Module):
     def __init__(self):
         super().__init__()
         self.layer0 = nn.Sequential(
-            conv2d(3, 64, 7, stride=2, padding=3), nn.BatchNorm2d(64), nn.ReLU()
+            conv2d(3, 64, 7, stride=2, padding=3),
+            nn.BatchNorm2d(64),
+            nn.ReLU(inplace=True),
         )
 
     def forward(self, x):
