@@ -8,6 +8,7 @@ from .api import load as load
 from .api import load_tree as load_tree
 from .api import rewrite as rewrite
 from .api import verify as verify
+from .api.certificates import certify as certify
 from .api.explanations.lookup import describe as describe
 from .api.extensions import add_emitter as add_emitter
 from .api.extensions import add_lowering as add_lowering
@@ -36,6 +37,7 @@ from .passes.base import Pass as Pass
 from .process.progress import Reporter as Reporter
 from .process.progress import reporting as reporting
 from .verification import Report as Report
+from .verification.certificate import Certified as Certified
 from .verification.verify_written import VerificationError as VerificationError
 
 __version__: str

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import click
 
+from .commands.certify import certify
 from .commands.check import check
 from .commands.checkpoint import convert_checkpoint, repair_checkpoint
 from .commands.common import add_common_options, language_option
@@ -68,6 +69,7 @@ for command in (
     show,
     rewrite,
     verify,
+    certify,
     report,
     convert_checkpoint,
     repair_checkpoint,

@@ -36,6 +36,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "regraft verify net.py:Net net.onnx --input 2x3x224x224",
         "regraft verify torch_net.py:Net mindspore_net.py:Net --input 2x3x32x32 --train",
     ),
+    "certify": (
+        "regraft certify net.py:Net net.onnx --input 2x3x224x224",
+        "regraft certify exported.onnx simplified.onnx -o certificate.json",
+    ),
     "convert-checkpoint": (
         "regraft convert-checkpoint trained.pth model.ckpt --map out/renames.json",
         "regraft convert-checkpoint trained.pth mine.ckpt --like net.py:Net",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .certify import print_certified
 from .completion import ModelName, PassName
 from .language import language, say
 from .loading import (
@@ -125,6 +126,12 @@ if TYPE_CHECKING:
     help="Write quantised weights as floats in an ONNX output, four times the size of int8; by default they "
     "stay quantised.",
 )
+@click.option(
+    "--certify",
+    "certified",
+    is_flag=True,
+    help="Also write certificate.json beside the output: that it equals MODEL exactly, for regraft-recheck.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not compare the output with the source.")
 @click.option(
     "--allow-removal", is_flag=True, help="Allow the removal of more than half of the trainable parameters."
@@ -163,6 +170,7 @@ def rewrite(
     recipe: str | None,
     no_fold: bool,
     dequantise: bool,
+    certified: bool,
     no_verify: bool,
     allow_removal: bool,
     force: bool,
@@ -181,6 +189,7 @@ def rewrite(
     """
     from .. import api
     from ..api import extensions, targets
+    from ..api.certificates import certificate_beside, certify
     from ..api.pages import write_page
     from ..backends import find_stale_files
     from ..formats.shard_index import parse_size
@@ -248,6 +257,12 @@ def rewrite(
                 pieces=pieces,
                 **options,
             )
+        certificate = None
+        if certified and not stubs:
+            with doing("certifying"):
+                written = output if output.is_dir() else files[0]
+                certificate = certify(graph, written, output=certificate_beside(output))
+            files.append(certificate.path)
         is_onnx = targets.target_of(output, target) == "onnx"
         page(report, output if is_onnx else rewritten.graph)
         gone = targets.removal(graph, rewritten)
@@ -258,6 +273,7 @@ def rewrite(
                     "files": [str(f) for f in files],
                     "changes": change_rows(rewritten.changes),
                     "verified": None if report is None else report.to_json(),
+                    "certified": None if certificate is None else certificate.to_json(),
                 }
             )
             return
@@ -265,6 +281,8 @@ def rewrite(
             print_report(report, verbose=verbose, removed=str(gone) if gone.tensors else "")
         elif gone.tensors:
             echo(gone)
+        if certificate is not None:
+            print_certified(certificate, verbose=verbose)
         print_changes(rewritten.changes, rewritten=True, verbose=verbose)
         if is_onnx:
             _print_operators(targets.count_operators(graph, output))

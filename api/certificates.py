@@ -1,0 +1,96 @@
+"""Certifies that two models compute the same, exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..formats.files import settle_beside
+from ..frontends import Inputs, LoadOptions, read
+from ..ir import Graph, ModelError, RegraftError
+from ..passes import default_pipeline, parse_pass, run_passes
+from ..process.entry import public_call
+from ..process.progress import phase
+from .target_capture import capture_or_name
+
+if TYPE_CHECKING:
+    from ..verification.certificate import Certified
+
+
+@phase("certify")
+@public_call()
+def certify(
+    source: object,
+    target: object,
+    inputs: Inputs = None,
+    *,
+    output: str | Path = "certificate.json",
+    seed: int | None = None,
+    units: float = 0.5,
+    **options: Any,
+) -> Certified:
+    """Write a certificate that two models compute the same, and check it.
+
+    Both graphs are evaluated exactly, so that nothing is measured against a tolerance; anybody checks the
+    certificate again with ``regraft-recheck``, which needs NumPy alone.
+
+    Args:
+        source: a graph of `load`, or any model that `load` takes.
+        target: likewise, or a directory that `save` wrote, whose ``model.py`` is run.
+        inputs: as in `load`; None for the graph's own example inputs.
+        output: the file of the certificate; its tensors go into a file of safetensors beside it.
+        seed: decides the primes of the check; None draws them afresh.
+        units: most units in the last place by which a rounded constant may differ from the expression that it
+            is the rounding of; 0.5 is its exact rounding.
+        options: loading options of the source, as in `load`.
+
+    Returns:
+        The result; `passed` is True where every output is certified, up to what its grade names.
+
+    Raises:
+        ModelError: when a side cannot be read as a graph, or their inputs differ.
+    """
+    from ..verification.certificate import certify_graphs
+    from . import load
+
+    settle_beside(source, target)
+    graph = source if isinstance(source, Graph) else load(source, inputs, **options)
+    other = target if isinstance(target, Graph) else _read_back(target, graph, options)
+    return certify_graphs(graph, other, Path(output), folded=_folded(graph), seed=seed, units=units)
+
+
+def certificate_beside(output: Path) -> Path:
+    """Return the file of the certificate of an output: in its directory, or beside its file."""
+    return output / "certificate.json" if output.is_dir() else output.with_suffix(".certificate.json")
+
+
+def _read_back(target: object, source: Graph, options: dict[str, Any]) -> Graph:
+    """Return the target as a frontend reads it.
+
+    Raises:
+        ModelError: when it has operators that no frontend reads.
+    """
+    shown = list(source.origin.inputs.values())
+    if isinstance(target, (str, Path)):
+        path = Path(target)
+        if path.is_dir():
+            target = f"{path / 'model.py'}:build"
+        elif path.suffix == ".onnx":
+            return read(str(path), None, LoadOptions())
+        else:
+            target = str(target)
+    graph = capture_or_name(target, shown, trust=bool(options.get("trust")))
+    if not graph.outputs:
+        raise ModelError("E103", f"expected a target that is read as a graph, but {graph.origin.notes[-1]}")
+    return graph
+
+
+def _folded(graph: Graph) -> Graph | None:
+    """Return the source after the passes that fold normalisations; None where they cannot run on it."""
+    new = graph.copy()
+    new.provenance = None
+    try:
+        run_passes(new, [*default_pipeline(), parse_pass("prepare-for-inference")])
+    except RegraftError:
+        return None
+    return new

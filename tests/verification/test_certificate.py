@@ -1,0 +1,128 @@
+"""Certificates: right rewrites get their grade, faults are not certified, hostile files are refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regraft import certify
+from regraft.ir import Graph, parse
+from regraft.ir.nodes import Parameter
+from regraft.ir.tensors import TensorData
+from regraft.verification.certificate import recheck
+
+
+def filled(text: str, seed: int = 0, **values: np.ndarray) -> Graph:
+    """Parse a graph and give its parameters values that are positive, so that they may be variances."""
+    graph = parse(text)
+    rng = np.random.default_rng(seed)
+    for node in graph.parameters():
+        drawn = np.abs(rng.standard_normal(node.data.shape)).astype(np.float32) + np.float32(0.1)
+        node.data = TensorData.of(values.get(node.name, drawn))
+    return graph
+
+
+CONV = """
+graph main {
+  %x = input "x" : f32[N,2,5,5]
+  %w = param "w" : f32[3,2,3,3]
+  %g = param "g" : f32[3]
+  %b = param "b" : f32[3]
+  %m = param "m" : f32[3]
+  %v = param "v" : f32[3]
+  %0 = Conv(%x, %w) {pads=[1, 1, 1, 1]} : f32[N,3,5,5]
+  %1 = BatchNormalization(%0, %g, %b, %m, %v) : f32[N,3,5,5]
+  %y = Relu(%1) : f32[N,3,5,5]
+  return "y" = %y
+}"""
+
+FOLDED = """
+graph main {
+  %x = input "x" : f32[N,2,5,5]
+  %w = param "w" : f32[3,2,3,3]
+  %b = param "b" : f32[3]
+  %0 = Conv(%x, %w, %b) {pads=[1, 1, 1, 1]} : f32[N,3,5,5]
+  %y = Relu(%0) : f32[N,3,5,5]
+  return "y" = %y
+}"""
+
+
+def values(graph: Graph) -> dict[str, np.ndarray]:
+    return {p.name: p.data.numpy() for p in graph.parameters() if isinstance(p, Parameter)}
+
+
+def folded(source: Graph) -> dict[str, np.ndarray]:
+    w, g, b, m, v = (values(source)[n].astype(np.float64) for n in "wgbmv")
+    scale = g / np.sqrt(v + 1e-5)
+    return {
+        "w": (w * scale[:, None, None, None]).astype(np.float32),
+        "b": (b - m * scale).astype(np.float32),
+    }
+
+
+def test_a_folded_normalisation_is_certified_and_one_unit_of_one_weight_is_not(tmp_path: Path) -> None:
+    source = filled(CONV)
+    right = folded(source)
+    found = certify(source, filled(FOLDED, **right), output=tmp_path / "c.json", seed=1)
+    assert (found.passed, found.grade) == (True, "folded"), found.report
+    right["w"].view(np.uint32)[1, 0, 2, 2] += 1
+    found = certify(source, filled(FOLDED, **right), output=tmp_path / "d.json", seed=1)
+    assert not found.passed
+    assert "units in the last place" in next(iter(found.report["refused"].values()))
+
+
+ROWS = (
+    ("Relu(%x)", "Max(%x, %z)", True),
+    ("Relu(%x)", "LeakyRelu(%x) {alpha=0.0}", True),
+    ("Relu(%x)", "Abs(%x)", False),
+    ("Softmax(%x) {axis=-1}", "Softmax(%x) {axis=0}", False),
+    ("Sigmoid(%x)", "Tanh(%x)", False),
+    ("Sub(%x, %z)", "Identity(%x)", True),
+    ("Mul(%x, %c)", "Div(%x, %d)", True),
+    ("Add(%x, %c)", "Add(%x, %e)", False),
+    ("Greater(%x, %z)", "GreaterOrEqual(%x, %z)", False),
+    ("Elu(%x)", "Celu(%x) {alpha=1.0}", True),
+)
+
+
+@pytest.mark.parametrize(("own", "other", "equal"), ROWS)
+def test_pairs_of_operators(tmp_path: Path, own: str, other: str, equal: bool) -> None:
+    above = np.nextafter(np.float32(0.25), np.float32(1)).item()
+    text = """
+graph main {{
+  %x = input "x" : f32[4,3]
+  %z = const 0.0 : f32[]
+  %c = const 0.25 : f32[]
+  %d = const 4.0 : f32[]
+  %e = const {above} : f32[]
+  %y = {op} : {type}[4,3]
+  return "y" = %y
+}}"""
+    kind = "bool" if own.startswith("Greater") else "f32"
+    graphs = [parse(text.format(op=op, above=repr(above), type=kind)) for op in (own, other)]
+    found = certify(graphs[0], graphs[1], output=tmp_path / "c.json", seed=3)
+    assert found.passed is equal, found.report
+
+
+def test_a_mutated_certificate_is_refused_or_not_certified(tmp_path: Path) -> None:
+    source = filled(CONV)
+    path = tmp_path / "c.json"
+    certify(source, filled(FOLDED, **folded(source)), output=path, seed=1)
+    document = json.loads(path.read_text())
+    for break_ in (
+        lambda d: d.update(version=2),
+        lambda d: d["source"]["nodes"][0].update(op=3),
+        lambda d: d["source"]["nodes"].reverse(),
+        lambda d: d["target"].update(outputs=[{"name": "y", "value": "nowhere"}]),
+        lambda d: d["tensors"]["t0"].update(file="../elsewhere"),
+        lambda d: d["tensors"]["t0"].update(sha256="0" * 64),
+        lambda d: d["tensors"]["t0"].update(shape=[1 << 40]),
+        lambda d: d.update(sizes=[{"N": 1 << 40}]),
+        lambda d: d.update(axioms=["everything is equal"]),
+    ):
+        broken = json.loads(json.dumps(document))
+        break_(broken)
+        path.write_text(json.dumps(broken))
+        with pytest.raises(recheck.CertificateError, match=r"^[\w./\[\]-]+: "):
+            recheck.check(recheck.read_certificate(path), seed=1)

@@ -1,0 +1,232 @@
+"""States what a target's rounded constants are: folded normalisations, or expressions of the source's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...ir import Array, Constant, Graph, Operator, Parameter, TensorData, Value
+from ...ir.analysis.evaluation import evaluate_all
+from ...ir.folding import Fold
+from .small_form import write_operator
+from .tensor_table import TensorTable
+
+_ROUNDED = 0.501
+"""Units in the last place by which the rounding of an exact value differs from it, and a little more."""
+
+_MOST_UNITS = 64
+_MOST_COMPUTED = 1 << 26
+"""Elements of the largest constant that is computed to be looked for."""
+
+
+@dataclass
+class Definitions:
+    """The expressions of a certificate, in its small form.
+
+    Attributes:
+        constants: value -> tensor that it is.
+        nodes: the operators.
+        rows: which tensor is the rounding of which value, and within how many units.
+    """
+
+    tensors: TensorTable
+    constants: dict[str, str] = field(default_factory=dict)
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def leaf(self, data: TensorData) -> str:
+        """Return the value of a tensor."""
+        name = self.tensors.add(data)
+        value = f"c{name}"
+        self.constants[value] = name
+        return value
+
+    def number(self, value: float, shape: tuple[int, ...] = ()) -> str:
+        """Return the value of a float32."""
+        return self.leaf(TensorData.of(np.full(shape, value, np.float32)))
+
+    def sizes(self, *numbers: int) -> str:
+        """Return the value of a list of whole numbers."""
+        return self.leaf(TensorData.of(np.array(numbers, np.int64)))
+
+    def op(self, name: str, *operands: str) -> str:
+        """Add an operator; returns its value."""
+        value = f"d{len(self.nodes)}"
+        self.nodes.append({"op": name, "in": list(operands), "out": [value]})
+        return value
+
+    def define(self, tensor: str, value: str, units: float) -> None:
+        """State that a tensor is the rounding of a value."""
+        self.rows.append({"tensor": tensor, "value": value, "units": units})
+
+    def document(self) -> dict[str, Any]:
+        """Return the part of the certificate."""
+        return {"constants": self.constants, "nodes": self.nodes, "of": self.rows}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A value that a constant of the target may be the rounding of.
+
+    Attributes:
+        shape: its shape.
+        compute: returns it in float64.
+        state: adds its expression, and returns the value.
+    """
+
+    shape: tuple[int, ...]
+    compute: Callable[[], Array]
+    state: Callable[[Definitions], str]
+
+
+def define_constants(
+    definitions: Definitions, tensors: Iterable[str], candidates: Iterable[Candidate]
+) -> None:
+    """Find for each tensor the candidate that it is the rounding of, and state that."""
+    by_shape: dict[tuple[int, ...], list[Candidate]] = {}
+    for candidate in candidates:
+        by_shape.setdefault(candidate.shape, []).append(candidate)
+    computed: dict[int, Array] = {}
+    for name in tensors:
+        data = definitions.tensors.data[name]
+        if not data.dtype.startswith(("float", "bfloat")):
+            continue
+        array: Array | None = None
+        for candidate in by_shape.get(tuple(data.shape), []):
+            array = data.numpy() if array is None else array
+            value = computed.get(id(candidate))
+            if value is None:
+                value = candidate.compute()
+                if value.size <= 1 << 16:
+                    computed[id(candidate)] = value
+            units = units_apart(array, value)
+            if units <= _MOST_UNITS:
+                stated = _ROUNDED if units <= _ROUNDED else 2.0 ** math.ceil(math.log2(units))
+                definitions.define(name, candidate.state(definitions), stated)
+                break
+
+
+def units_apart(array: Array, value: Array) -> float:
+    """Return by how many units in the last place of an array's type a value differs from it at most."""
+    if array.dtype.name not in ("float32", "float64", "float16"):  # bfloat16: 16 bits fewer
+        unit = np.abs(np.spacing(value.astype(np.float32))).astype(np.float64) * 65536
+    else:
+        unit = np.abs(np.spacing(value.astype(array.dtype))).astype(np.float64)
+    with np.errstate(all="ignore"):
+        apart = np.abs(array.astype(np.float64) - value) / unit
+    return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))
+
+
+def folded_candidates(graph: Graph) -> list[Candidate]:
+    """Return the parameters into which passes have folded normalisations, as their provenance has them."""
+    provenance = graph.provenance
+    if provenance is None:
+        return []
+    found: list[Candidate] = []
+    for key, folds in provenance.folds.items():
+        node = graph.node(key) if key in graph else None
+        if not isinstance(node, Parameter):
+            continue
+        before = provenance.parameters[key].data if key in provenance.parameters else None
+        given = [
+            (fold, [provenance.parameters[s].data if isinstance(s, int) else s for s in fold.statistics])
+            for fold in folds
+        ]
+        found.append(_folded(tuple(node.data.shape), before, given))
+    return found
+
+
+def _folded(
+    shape: tuple[int, ...], before: TensorData | None, folds: list[tuple[Fold, list[TensorData]]]
+) -> Candidate:
+    def compute() -> Array:
+        value = np.zeros(shape) if before is None else before.numpy().astype(np.float64)
+        for fold, statistics in folds:
+            gamma, beta, mean, variance = (s.numpy().astype(np.float64) for s in statistics)
+            scale = gamma / np.sqrt(variance + np.float64(np.float32(fold.epsilon)))
+            if fold.axis >= 0:
+                value = value * scale.reshape([-1 if i == fold.axis else 1 for i in range(len(shape))])
+            else:
+                value = (value - mean) * scale + beta
+        return value
+
+    def state(out: Definitions) -> str:
+        value = out.number(0.0) if before is None else out.leaf(before)
+        for fold, statistics in folds:
+            gamma, beta, mean, variance = (out.leaf(s) for s in statistics)
+            scale = out.op("Div", gamma, out.op("Sqrt", out.op("Add", variance, out.number(fold.epsilon))))
+            if fold.axis >= 0:
+                along = out.sizes(*[-1 if i == fold.axis else 1 for i in range(len(shape))])
+                value = out.op("Mul", value, out.op("Reshape", scale, along))
+            else:
+                value = out.op("Add", out.op("Mul", out.op("Sub", value, mean), scale), beta)
+        return value
+
+    return Candidate(shape, compute, state)
+
+
+def computed_candidates(graph: Graph) -> list[Candidate]:
+    """Return what the source computes of its constants alone, which a target may hold as constants."""
+    known: dict[Value, Callable[[], Array]] = {}
+    found: list[Candidate] = []
+
+    for key in graph.order():
+        node = graph.node(key)
+        if isinstance(node, (Constant, Parameter)) and node.data.load is not None:
+            known[Value(key)] = node.data.numpy
+        elif isinstance(node, Operator) and not node.subgraphs():
+            operands = graph.operands(key)
+            given = [v for v in operands if v is not None]
+            if not given or any(v not in known for v in given) or len(node.types) != 1:
+                continue
+            type_ = node.types[0]
+            if type_ is None or not type_.is_static or not type_.dtype.startswith("float"):
+                continue
+            if math.prod(type_.static_shape()) > _MOST_COMPUTED:
+                continue
+            compute = _computing(graph, node, known)
+            known[Value(key)] = compute
+            found.append(Candidate(type_.static_shape(), compute, _stating(graph, key)))
+    return found
+
+
+def _computing(graph: Graph, node: Operator, known: dict[Value, Callable[[], Array]]) -> Callable[[], Array]:
+    def compute() -> Array:
+        arrays = [None if v is None else _double(known[v]()) for v in graph.operands(node.key)]
+        out = evaluate_all(node, arrays, 1)
+        return np.full((), np.nan) if out is None else out[0]
+
+    return compute
+
+
+def _double(array: Array) -> Array:
+    return array.astype(np.float64) if array.dtype.name in ("float32", "float16", "bfloat16") else array
+
+
+def _stating(graph: Graph, key: int) -> Callable[[Definitions], str]:
+    def state(out: Definitions) -> str:
+        names: dict[Value, str] = {}
+        order: list[int] = []
+        stack = [key]
+        while stack:
+            at = stack.pop()
+            order.append(at)
+            stack += [source for _, source, _ in graph.flow.operands(at)]
+        for at in dict.fromkeys(reversed(order)):
+            node = graph.node(at)
+            if isinstance(node, (Constant, Parameter)):
+                names[Value(at)] = out.leaf(node.data)
+            elif isinstance(node, Operator):
+                row = write_operator(graph, node, out.tensors, {})
+                value = f"d{len(out.nodes)}"
+                operands = graph.operands(at)
+                row.update({"in": ["" if v is None else names[v] for v in operands], "out": [value]})
+                out.nodes.append(row)
+                names[Value(at)] = value
+        return names[Value(key)]
+
+    return state

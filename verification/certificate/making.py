@@ -1,0 +1,144 @@
+"""Makes the certificate of two graphs, and checks it with the checker that everybody has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...ir import Graph, ModelError
+from . import recheck
+from .definitions import Definitions, computed_candidates, define_constants, folded_candidates
+from .small_form import input_shapes, reduce_to_known, write_graph
+from .tensor_table import TensorTable
+
+_AXIOMS = list(recheck.AXIOMS)
+
+
+@dataclass(frozen=True)
+class Certified:
+    """The result of the check of a certificate.
+
+    Attributes:
+        path: the certificate.
+        report: what the checker says of it, as its `--json` prints it.
+    """
+
+    path: Path
+    report: dict[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is certified, up to what the grade names."""
+        return bool(self.report["equal"])
+
+    @property
+    def grade(self) -> str:
+        """The grade of the whole."""
+        return str(self.report["grade"])
+
+    def __str__(self) -> str:
+        return recheck.summary(self.report)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report with the place of the certificate."""
+        return {"certificate": str(self.path), "summary": str(self), **self.report}
+
+
+def certify_graphs(
+    source: Graph,
+    target: Graph,
+    path: Path,
+    *,
+    folded: Graph | None = None,
+    seed: int | None = None,
+    units: float = 0.5,
+) -> Certified:
+    """Write the certificate that two graphs compute the same, and check it.
+
+    Args:
+        source: the source as read.
+        target: the target as read back.
+        path: the file of the certificate; tensors go into a file of safetensors beside it.
+        folded: the source after passes that fold normalisations, whose provenance says what they folded.
+        seed: the seed of the check; None draws one.
+        units: most units in the last place by which a rounded constant may differ from its expression.
+
+    Raises:
+        ModelError: when there is nothing to compare (E103), or the graphs have different inputs.
+    """
+    if not source.outputs or not target.outputs:
+        raise ModelError("E103", "expected two models with outputs, got one without: give inputs")
+    tensors = TensorTable()
+    both = [reduce_to_known(graph) for graph in (source, target)]
+    document: dict[str, Any] = {"format": "regraft-certificate", "version": 1}
+    forms = [write_graph(graph, tensors) for graph in both]
+    for key in ("inputs", "outputs"):
+        forms[1][key] = _in_order(forms[0][key], forms[1][key])
+    document["sizes"] = _sizes(both[0], both[1], forms)
+    document["pairs"] = _pairs(forms)
+    document["source"], document["target"] = forms
+    definitions = Definitions(tensors)
+    own = set(forms[0]["constants"].values())
+    define_constants(
+        definitions,
+        [name for name in dict.fromkeys(forms[1]["constants"].values()) if name not in own],
+        [*([] if folded is None else folded_candidates(folded)), *computed_candidates(both[0])],
+    )
+    document["definitions"] = definitions.document()
+    tensors.write(path.with_suffix(".safetensors"))
+    document["tensors"] = tensors.entries
+    report = _check(document, path, seed, units)
+    if not report["equal"]:
+        report = _check({**document, "axioms": _AXIOMS}, path, seed, units)
+    return Certified(path, report)
+
+
+def _check(document: dict[str, Any], path: Path, seed: int | None, units: float) -> dict[str, Any]:
+    path.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
+    try:
+        return recheck.check(recheck.read_certificate(path), seed=seed, units=units)
+    except recheck.CertificateError as error:
+        raise ModelError("E103", f"expected two models that a certificate can compare: {error}") from error
+
+
+def _in_order(own: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the target's inputs or outputs in the source's order, where both have the same names."""
+    names = [row["name"] for row in own]
+    if len(set(names)) == len(names) and sorted(names) == sorted(row["name"] for row in other):
+        return [next(row for row in other if row["name"] == name) for name in names]
+    return other
+
+
+def _sizes(source: Graph, target: Graph, forms: Sequence[dict[str, Any]]) -> list[dict[str, int]]:
+    """Return the sizes of symbols that are tried: the example's, and others where the target takes them."""
+    examples = source.origin.inputs or target.origin.inputs
+    first: dict[str, int] = {}
+    free: dict[str, bool] = {}
+    batch: set[str] = set()
+    by_name = {row["name"]: row for row in forms[0]["inputs"]}
+    for (name, row), shape, other in zip(
+        by_name.items(), input_shapes(source), forms[1]["inputs"], strict=False
+    ):
+        example = np.shape(examples[name]) if name in examples else None
+        for axis, dim in enumerate(shape):
+            if isinstance(dim, int):
+                continue
+            fixed = other["shape"][axis] if axis < len(other["shape"]) else None
+            number = fixed if isinstance(fixed, int) else example[axis] if example is not None else 2
+            first.setdefault(dim, int(number))
+            free[dim] = free.get(dim, True) and not isinstance(fixed, int)
+            if axis == 0:
+                batch.add(dim)
+        row["shape"] = shape
+    second = {d: n + 1 if d in batch else n for d, n in first.items() if free[d]}
+    return [first, {**first, **second}] if second else [first]
+
+
+def _pairs(forms: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return the calls that have one name in both."""
+    return [[name, name] for name in forms[0]["calls"] if name in forms[1]["calls"]]
