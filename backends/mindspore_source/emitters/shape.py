@@ -7,7 +7,7 @@ import numpy as np
 from ....ir import Input
 from ....ir.dims import is_computed
 from ...source.emitters.settings import numbers
-from ...source.emitters.shapes import join_sizes
+from ...source.emitters.shapes import join_sizes, spread_axes
 from ...source.emitting import (
     Argument,
     Call,
@@ -178,13 +178,7 @@ def expand(view: View) -> Expression:
     if target is None:
         return call("ops.broadcast_to", view.tensor(0), view.use(1))
     sizes = [int(d) for d in target.reshape(-1)]
-    own = view.shape()
-    lead = len(sizes) - len(own)
-    if lead < 0:
-        sizes, lead = [1] * -lead + sizes, 0
-    dims = [
-        -1 if at >= lead and (size == 1 or own[at - lead] == size) else size for at, size in enumerate(sizes)
-    ]
+    dims = spread_axes(view.shape(), sizes)
     if set(dims) <= {-1} and not view.host(0):
         return Expression((view.use(0),))
     return call("ops.broadcast_to", view.tensor(0), tuple(dims))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..emitting import EmitterTable, Expression, Literal, Refused, View
 from ..expressions import ATOM, Attribute, Part, Slice, Tuple
 
@@ -38,3 +40,13 @@ def join_sizes(view: View) -> Expression | None:
                 raise Refused
         return Expression((Tuple(tuple(sizes)),), host="tuple")
     return None
+
+
+def spread_axes(own: Sequence[object], sizes: Sequence[int]) -> list[int]:
+    """Return the sizes of an Expand for each axis of its result; -1 for an axis that stays."""
+    lead = max(len(sizes) - len(own), 0)
+    aligned = [*[1] * (len(own) - len(sizes)), *sizes]
+    return [
+        -1 if at >= lead and (size == 1 or own[at - lead] == size) else size
+        for at, size in enumerate(aligned)
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....ir import Input, Operator
 from ....ir.dims import is_computed
 from ...source.emitters.settings import count_of, numbers
-from ...source.emitters.shapes import join_sizes
+from ...source.emitters.shapes import join_sizes, spread_axes
 from ...source.emitting import (
     Call,
     EmitterTable,
@@ -197,13 +197,7 @@ def expand(view: View) -> Expression:
         return call("torch.full", tuple(sizes), view.use(0), dtype=dtype, device=Device())
     if fill is not None and fill.size == 1 and fill.ndim <= 1 and to is not None and len(sizes) >= fill.ndim:
         return method(view.tensor(0, ATOM), "expand", *sizes)
-    own = view.shape()
-    lead = len(sizes) - len(own)
-    if lead < 0:
-        sizes, lead = [1] * -lead + sizes, 0
-    dims = [
-        -1 if at >= lead and (size == 1 or own[at - lead] == size) else size for at, size in enumerate(sizes)
-    ]
+    dims = spread_axes(view.shape(), sizes)
     if set(dims) <= {-1} and not view.host(0):
         return Expression((view.use(0),))
     return method(view.tensor(0, ATOM), "expand", *dims)
