@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -562,6 +563,28 @@ def test_recurrent_operators_on_parameters_are_layers_that_hold_the_originals_st
     assert state.keys() == model.state_dict().keys()
     for name, value in model.state_dict().items():
         assert torch.equal(state[name], value), name
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_a_layer_that_runs_backwards_is_one_on_a_sequence_turned_round(kind, tmp_path):
+    torch.manual_seed(0)
+    model, x = Recurrent(kind).eval(), torch.randn(5, 2, 3)
+    torch.onnx.export(model, (x,), str(tmp_path / "net.onnx"), dynamo=False)
+    file = onnx.load(tmp_path / "net.onnx")
+    node = next(node for node in file.graph.node if node.op_type == kind)
+    node.attribute.append(onnx.helper.make_attribute("direction", "reverse"))
+    onnx.save(file, tmp_path / "net.onnx")
+    graph = regraft.load(str(tmp_path / "net.onnx"))
+    _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
+    assert report.passed
+    text = (tmp_path / "net" / "model.py").read_text()
+    assert f"self.rnn = nn.{kind}(3, 4)" in text
+    assert text.count("flip(") == 2
+    net = built(regraft.rewrite(graph).graph, tmp_path / "again")
+    with torch.no_grad():
+        expected = model.head(model.rnn(x.flip(0))[0].flip(0))
+    torch.testing.assert_close(net(x)[0], expected)
 
 
 def test_numbers_beyond_8_bits_saturate_where_the_file_says_so(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,6 +29,7 @@ class _Layer:
         states: the states that it begins with; None for zeros.
         settings: kind, hidden size, number of directions, and nonlinearity.
         flat: its output with directions beside each other, as torch has it; None where nothing makes that.
+        is_reverse: whether it runs backwards only, as torch's does on a sequence that is turned round.
     """
 
     node: Operator
@@ -36,6 +38,7 @@ class _Layer:
     states: tuple[Value | None, ...]
     settings: tuple[str, int, int, str]
     flat: Value | None
+    is_reverse: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class RestoreRecurrent(Pass):
 
     Leaves alone:
         Weights that are computed or shared, lengths, peepholes, clipped gates, other activations, a GRU that
-        resets before its product, operators that run backwards only, and those outside of a module.
+        resets before its product, a chain with an operator that runs backwards only, and operators outside of
+        a module.
 
     Refuses:
         Nothing.
@@ -114,7 +118,7 @@ def _read(graph: Graph, node: Operator) -> _Layer | None:
     is_relu = kind == "RNN" and given[:directions] == ["Relu"] * directions
     if given and not is_relu and given[: len(usual)] != usual:  # two are the default of one direction too
         return None
-    if x is None or lengths is not None or peepholes is not None or direction == "reverse":
+    if x is None or lengths is not None or peepholes is not None:
         return None
     if node.int("layout") or node.attribute("clip") is not None:
         return None
@@ -129,7 +133,8 @@ def _read(graph: Graph, node: Operator) -> _Layer | None:
     states = tuple(None if _is_zero(graph, s) else s for s in (hidden, cell)[: KINDS[kind].states])
     hidden_size = kept[1].data.shape[-1]
     settings = (kind, hidden_size, directions, "relu" if is_relu else "tanh")
-    return _Layer(node, x, tuple(kept), states, settings, _flat(graph, node, directions))
+    flat = _flat(graph, node, directions)
+    return _Layer(node, x, tuple(kept), states, settings, flat, direction == "reverse")
 
 
 def _is_alone(graph: Graph, parameter: Parameter) -> bool:
@@ -174,6 +179,8 @@ def _is_chain(graph: Graph, layers: Sequence[_Layer]) -> bool:
     """Whether layers are alike and each reads what the one before gives, which nothing else reads."""
     if len(layers) == 1:
         return True
+    if any(layer.is_reverse for layer in layers):
+        return False
     for first, second in pairwise(layers):
         if first.flat is None or second.x != first.flat or len(graph.users(first.flat)) > 1:
             return False
@@ -214,12 +221,17 @@ def _restore(graph: Graph, layers: Sequence[_Layer]) -> None:
     }
     if kind == "RNN":
         attributes["nonlinearity"] = nonlinearity
-    b, count = Builder(graph), KINDS[kind].states
+    b, count, x = Builder(graph), KINDS[kind].states, first.x
+    if first.is_reverse:
+        with b.inside(made.parent, first.node.location):
+            x = _turned_round(b, x)
     with b.inside(call, first.node.location):
         y, *states = b.ops(
-            f"regraft.{kind}", first.x, None, *first.states, *parameters, outputs=1 + count, **attributes
+            f"regraft.{kind}", x, None, *first.states, *parameters, outputs=1 + count, **attributes
         )
     with b.inside(made.parent, first.node.location):
+        if first.is_reverse and graph.is_read(Value(last.node.key)):
+            y = _turned_round(b, y)
         if last.flat is not None:
             graph.replace_uses(last.flat, y)
         elif graph.is_read(Value(last.node.key)):
@@ -230,6 +242,12 @@ def _restore(graph: Graph, layers: Sequence[_Layer]) -> None:
         found = finals[0] if len(layers) == 1 else _joined(graph, finals)
         if found is not None:
             graph.replace_uses(found, states[at - 1])
+
+
+def _turned_round(b: Builder, sequence: Value) -> Value:
+    """Return a sequence from its last element to its first."""
+    first, before, axis, step = ([n] for n in (-1, -sys.maxsize, 0, -1))
+    return b.op("Slice", sequence, *map(b.constant, (first, before, axis, step)))
 
 
 def _taken_apart(graph: Graph, layer: _Layer, held: dict[str, int], at: int) -> list[Value]:
