@@ -78,6 +78,18 @@ class Choosing(nn.Cell):
         return x, total
 
 
+class Recurrent(nn.Cell):
+    """Layers that the compiler writes one by one, each with its weights joined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 5, 2, batch_first=True, bidirectional=True)
+        self.plain = nn.LSTM(10, 3, has_bias=False)
+
+    def construct(self, x):
+        return self.plain(self.lstm(x)[0])[0]
+
+
 def spread(net: nn.Cell) -> nn.Cell:
     random = np.random.default_rng(0)
     for parameter in net.get_parameters():
@@ -117,10 +129,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     choosing = spread(Choosing())
     choosing.set_train(False)
     export(choosing, found / "choosing.mindir", ms.Tensor(IMAGES[:, 0, 0, :4]))
+    recurrent = spread(Recurrent())
+    recurrent.set_train(False)
+    export(recurrent, found / "recurrent.mindir", ms.Tensor(IMAGES[0, :, :, :4]))
     return found
 
 
-FILES = ("net", "open_batch", "split_graph", "tied", "choosing")
+FILES = ("net", "open_batch", "split_graph", "tied", "choosing", "recurrent")
 
 
 @pytest.mark.parametrize("name", FILES)

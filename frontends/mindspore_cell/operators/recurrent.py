@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import product
+from math import prod
 from types import MethodType
 from typing import Any
 
@@ -133,6 +134,42 @@ def recurrent(call: Call) -> tuple[Value, ...] | Value:
             nonlinearity="relu" if relu else None,
         )
     )
+
+
+@TABLE.op("LSTM")
+def lstm(call: Call) -> tuple[Value, ...]:
+    """Return a layer as a saved file has it: the parts of one column of weights, in torch's order of gates.
+
+    nn.LSTM on the CPU adds its two biases up before it joins them to the weights.
+    """
+    x, h, c, joined = (call.value(i) for i in range(4))
+    inputs, hidden = call.int("input_size"), call.int("hidden_size")
+    call.ignore("dropout")  # between layers
+    if call.int("num_layers") != 1 or call.flag("bidirectional") or call.int("proj_size", 0):
+        raise call.unsupported("expected one layer of one direction, whose weights have one known order")
+    shapes = [(4 * hidden, inputs), (4 * hidden, hidden), *([(4 * hidden,)] if call.flag("has_bias") else [])]
+    parts: list[Value] = []
+    start = 0
+    for shape in shapes:
+        stop = start + prod(shape)
+        part = call.op("Slice", joined, *(call.constant([n]) for n in (start, stop, 0)))
+        parts.append(call.reshape(part, shape))
+        start = stop
+    if len(shapes) > 2:
+        parts.append(call.op("Mul", parts[-1], call.constant(0.0, call.dtype_of(x))))
+    found = call.ops(
+        "regraft.LSTM",
+        x,
+        None,
+        h,
+        c,
+        *parts,
+        outputs=3,
+        hidden_size=hidden,
+        has_bias=None if len(shapes) > 2 else 0,
+    )
+    rest = call.constant([[0.0]], call.dtype_of(x))  # which its gradient alone reads
+    return (*found, rest, rest)
 
 
 def _step(call: Call, kind: str, operands: list[Value]) -> tuple[Value, ...] | Value:
