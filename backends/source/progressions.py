@@ -30,7 +30,7 @@ def longest_progression(members: Sequence[Part], text: Text, is_fixed: Fixed) ->
 
 
 def common_form(members: Sequence[Part], text: Text, is_fixed: Fixed) -> Part | None:
-    """Return the form of members that differ in integers which grow by equal steps; None for others.
+    """Return the form of members that differ in integers which all grow by one step; None for others.
 
     Example:
         >>> layers = [Call("Layer", (Argument("", Literal(n)),)) for n in (8, 12, 16)]
@@ -52,6 +52,8 @@ def common_form(members: Sequence[Part], text: Text, is_fixed: Fixed) -> Part | 
         if any(number != numbers[0] + step * at for at, number in enumerate(numbers)):
             return None
         growing[own[0]] = Progression(own[0], Literal(step, f"{own[0].hint}_step"))
+    if len({progression.step.value for progression in growing.values()}) > 1:
+        return None  # several rules at once are a coincidence, or read worse than the numbers
     if growing and any(_depends_on_another(part) for part in walk(first)):
         return None
 
