@@ -45,7 +45,7 @@ class Lowerer:
         self.graph: Graph = tree.graph
         self.program = captured.program
         tensors = [(node.name, node.meta["val"]) for node in tensor_placeholders(self.program)]
-        symbols = Symbols(tensors)
+        symbols = Symbols(tensors, captured.equal_sizes)
         self.context = Context(self.graph, symbols)
         self.places = NodePlaces(self.program.graph_module)
         self.coverage = Coverage(self.program, symbols, self.places)

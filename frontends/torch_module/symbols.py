@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Dim, TensorType, UnsupportedError, onnx_dtype
@@ -22,9 +23,14 @@ class Symbols:
 
     Args:
         placeholders: (name, fake tensor) of every tensor input.
+        equal: torch's symbols that stand for others.
     """
 
-    def __init__(self, placeholders: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def __init__(
+        self,
+        placeholders: Iterable[tuple[str, torch.Tensor]],
+        equal: Mapping[Any, Any] = MappingProxyType({}),
+    ) -> None:
         import sympy
 
         self._names: dict[sympy.Symbol, sympy.Symbol] = {}
@@ -35,8 +41,8 @@ class Symbols:
                 expression = _expression(size)
                 if not isinstance(expression, sympy.Symbol):
                     continue
-                if axis == 0 and batch in (None, expression):
-                    batch = expression
+                if axis == 0 and batch in (None, equal.get(expression, expression)):
+                    batch = equal.get(expression, expression)
                     chosen = sympy.Symbol("N", integer=True, positive=True)
                 else:
                     chosen = sympy.Symbol(f"{name}_{axis}", integer=True, positive=True)

@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -64,6 +65,7 @@ class Captured:
         arrange: the model's arguments and keywords from its tensors in order.
         idle: dropouts that drop in no mode.
         assumed: those of the notes on what holds for some inputs only.
+        equal_sizes: torch's symbol of a batch -> that of the first input's, where the program takes no other.
     """
 
     program: ExportedProgram
@@ -74,6 +76,7 @@ class Captured:
     arrange: Arrange | None = None
     idle: set[Node] = field(default_factory=set)
     assumed: list[str] = field(default_factory=list)
+    equal_sizes: dict[Any, Any] = field(default_factory=dict)
 
 
 def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, numbers: bool = False) -> Captured:
@@ -184,7 +187,7 @@ def _with_axes(
             places = ", ".join(f"{bound.input_name(name)}:{axis}" for name, axis in sorted(closed))
             notes.append(f"static sizes of {places}: the model insists on {why}")
         found.examples = [array_of(as_real(t)) for t in bound.tensors.values()]
-        found.notes += notes
+        found.notes += [*notes, *_join_batches(found, module, traced)]
         return found
 
     return choose_sizes(
@@ -203,24 +206,12 @@ def _decided(
     found: Captured, module: Module, bound: Arguments, decisions: Sequence[SizeDecision]
 ) -> tuple[str, set[tuple[str, int]]] | None:
     """Return for which sizes alone an export is the model, in words, and the axes; None where for all."""
-    placeholders = tensor_placeholders(found.program)
-    fakes = {name: node.meta["val"] for name, node in zip(bound.tensors, placeholders, strict=True)}
-    mode = next((m for fake in fakes.values() if (m := getattr(fake, "fake_mode", None))), None)
-    if not decisions or mode is None:
+    varying = _varying(found, bound)
+    if not decisions or varying is None:
         return None
-    environment = mode.shape_env
-    axes: dict[Any, list[tuple[str, int]]] = {}
-    for name, fake in fakes.items():
-        for axis, size in enumerate(fake.shape):
-            if is_symbolic(size):
-                axes.setdefault(size.node.expr, []).append((name, axis))
-
-    def differs(sizes: Mapping[Any, int]) -> bool | None:
-        shapes = {name: shape_at(fake.shape, environment, sizes) for name, fake in fakes.items()}
-        given = {n: repeated_to(t, s) for n, t in bound.tensors.items() if (s := shapes[n]) is not None}
-        return differs_from_program(module, found.program, bound, given) if len(given) == len(fakes) else None
-
-    decided = first_deviating(decisions, environment, differs, open_sizes=frozenset(axes))
+    axes = varying.axes
+    differs = partial(_differs, found, module, bound, varying)
+    decided = first_deviating(decisions, varying.environment, differs, open_sizes=frozenset(axes))
     if decided is None:
         return None
     symbols = decided.condition.free_symbols
@@ -229,6 +220,70 @@ def _decided(
     asked = f", which {decided.place} asks" if decided.place else ""
     closed = {place for symbol in symbols for place in axes.get(symbol, ())}
     return f"sizes with `{decided.text(names)}`{asked}", closed
+
+
+class _Varying(NamedTuple):
+    """The sizes of a program's inputs that vary.
+
+    Attributes:
+        fakes: name of an input -> its fake tensor.
+        environment: torch's, of their symbols.
+        axes: symbol -> (name, axis) of the inputs that have it.
+    """
+
+    fakes: dict[str, Any]
+    environment: Any
+    axes: dict[Any, list[tuple[str, int]]]
+
+
+def _varying(found: Captured, bound: Arguments) -> _Varying | None:
+    """Return the sizes that vary; None where torch kept no environment."""
+    placeholders = tensor_placeholders(found.program)
+    fakes = {name: node.meta["val"] for name, node in zip(bound.tensors, placeholders, strict=True)}
+    mode = next((m for fake in fakes.values() if (m := getattr(fake, "fake_mode", None))), None)
+    if mode is None:
+        return None
+    axes: dict[Any, list[tuple[str, int]]] = {}
+    for name, fake in fakes.items():
+        for axis, size in enumerate(fake.shape):
+            if is_symbolic(size):
+                axes.setdefault(size.node.expr, []).append((name, axis))
+    return _Varying(fakes, mode.shape_env, axes)
+
+
+def _differs(
+    found: Captured, module: Module, bound: Arguments, varying: _Varying, sizes: Mapping[Any, int]
+) -> bool | None:
+    """Whether a program is not its model at sizes; None where the model refuses them."""
+    shapes = {name: shape_at(fake.shape, varying.environment, sizes) for name, fake in varying.fakes.items()}
+    given = {n: repeated_to(t, s) for n, t in bound.tensors.items() if (s := shapes[n]) is not None}
+    if len(given) < len(varying.fakes):
+        return None
+    return differs_from_program(module, found.program, bound, given)
+
+
+def _join_batches(found: Captured, module: Module, bound: Arguments) -> list[str]:
+    """Make the batches of two inputs one where the program is the model at equal sizes alone; return notes.
+
+    A model may skip a mask of ones, of any size, in a branch on data that the example did not take.
+    """
+    varying = _varying(found, bound)
+    if varying is None:
+        return []
+    batches = [(s, *own[0]) for s, own in varying.axes.items() if own[0][1] == 0 and s.is_Symbol]
+    if len(batches) < 2:
+        return []
+    example = {s: int(bound.tensors[n].shape[axis]) for s, own in varying.axes.items() for n, axis in own}
+    first, name, _ = batches[0]
+    notes: list[str] = []
+    for symbol, other, _ in batches[1:]:
+        if example[symbol] == example[first] and _differs(
+            found, module, bound, varying, example | {symbol: 1}
+        ):
+            found.equal_sizes[symbol] = first
+            mine, theirs = f"{bound.input_name(other)}:0", f"{bound.input_name(name)}:0"
+            notes.append(f"the size of {mine} is that of {theirs}: the trace computes no other")
+    return notes
 
 
 def require_runnable(captured: Captured) -> None:

@@ -367,3 +367,26 @@ def test_patches_as_columns(check):
 def test_halves_of_a_batch_that_may_be_odd(check):
     """torch takes the sizes of an even one for those of all: at 3 and 5, the last axis is longer."""
     check(lambda x: x.view(x.shape[0] // 2, 2, -1), floats(4, 6, 8))
+
+
+class MaskedRows(nn.Module):
+    """Transformers skip a mask of ones, but where they are traced."""
+
+    def forward(self, x, mask):
+        if not torch.compiler.is_exporting() and bool(mask.all()):
+            return x
+        return x * mask[torch.arange(x.shape[0])].unsqueeze(-1)
+
+
+class Rows(nn.Module):
+    def forward(self, x, rows):
+        return x[rows]
+
+
+def test_batches_that_a_trace_takes_alike_are_one():
+    """A mask of one example runs in the model, which skips it; the trace computes with it."""
+    graph = read(MaskedRows(), [("x", floats(2, 3)), ("mask", np.float32([1, 0]))], LoadOptions())
+    assert [node.type.shape for node in graph.input_nodes()] == [("N", 3), ("N",)]
+    assert any("the size of mask:0 is that of x:0" in note for note in graph.origin.notes)
+    graph = read(Rows(), [("x", floats(2, 3)), ("rows", np.array([0, 1]))], LoadOptions())
+    assert [node.type.shape for node in graph.input_nodes()] == [("N", 3), ("rows_0",)]
