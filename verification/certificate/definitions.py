@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,14 @@ class Definitions:
         value = f"d{len(self.nodes)}"
         self.nodes.append({"op": name, "in": list(operands), "out": [value]})
         return value
+
+    def exact(self, whole: Array) -> str:
+        """Return the value of a whole number as a float64."""
+        return self.leaf(TensorData.of(whole.astype(np.float64)))
+
+    def root(self, whole: int) -> str:
+        """Return the root of a whole number."""
+        return self.op("Sqrt", self.exact(np.array(whole)))
 
     def define(self, tensor: str, value: str, units: float) -> None:
         """State that a tensor is the rounding of a value."""
@@ -230,3 +239,50 @@ def _stating(graph: Graph, key: int) -> Callable[[Definitions], str]:
         return names[Value(key)]
 
     return state
+
+
+def define_numbers(definitions: Definitions) -> None:
+    """State for each tensor of one number the root, the quotient or the decimal that it is the rounding of.
+
+    Frameworks write one formula with different roundings: division by 1.4142135, product with 0.70710677.
+    """
+    known = {row["tensor"] for row in definitions.rows}
+    for name, data in list(definitions.tensors.data.items()):
+        if name in known or math.prod(data.shape) != 1 or not data.dtype.startswith("float"):
+            continue
+        array = data.numpy().reshape(())
+        state = _number_behind(array)
+        if state is not None:
+            definitions.define(name, state(definitions), _ROUNDED)
+
+
+def _number_behind(array: Array) -> Callable[[Definitions], str] | None:
+    """Return how to state the exact number whose rounding an array of one element is; None for none found."""
+    value = abs(float(array))
+    if not 1e-12 < value < 1e6:
+        return None
+
+    def rounds(number: float) -> bool:
+        return units_apart(np.abs(array), np.asarray(number, np.float64)) <= _ROUNDED
+
+    def signed(state: Callable[[Definitions], str]) -> Callable[[Definitions], str]:
+        return state if float(array) > 0 else lambda out: out.op("Neg", state(out))
+
+    square, inverse = round(value * value), round(1 / (value * value))
+    if rounds(math.sqrt(2 / math.pi)):
+        return signed(lambda out: out.op("Div", out.root(2), out.op("Sqrt", out.op("Pi"))))
+    if 2 <= square <= 65536 and math.isqrt(square) ** 2 != square and rounds(math.sqrt(square)):
+        return signed(lambda out: out.root(square))
+    if 2 <= inverse <= 65536 and math.isqrt(inverse) ** 2 != inverse and rounds(1 / math.sqrt(inverse)):
+        return signed(lambda out: out.op("Reciprocal", out.root(inverse)))
+    quotient = Fraction(value).limit_denominator(1 << 16)
+    for found in (quotient, Fraction(f"{value:.6g}")):
+        small = found.numerator < 1 << 24 and found.denominator < 1 << 60
+        if small and found.denominator & (found.denominator - 1) and rounds(float(found)):
+            return signed(_quotient(found))
+    return None
+
+
+def _quotient(number: Fraction) -> Callable[[Definitions], str]:
+    above, below = (np.array(n, np.int64) for n in (number.numerator, number.denominator))
+    return lambda out: out.op("Div", out.exact(above), out.exact(below))

@@ -458,10 +458,11 @@ class Field:
 
     def reduce(self, x: np.ndarray) -> np.ndarray:
         """Reduce whole numbers below 2**51 in size, in place where the array is contiguous."""
-        x = np.ascontiguousarray(x, np.float64)
+        shape = np.shape(x)
+        x = np.ascontiguousarray(x, np.float64).reshape(shape)
         if x.size <= _PART:
             if x.size:
-                self._mod(x)
+                self._mod(x.reshape(-1))
         else:
             self.parts(self._mod, x)
         return x
@@ -3220,7 +3221,7 @@ def _modules(
         if not row[
             "grade"
         ]:  # no value of the target is this one: it was computed together with its neighbours
-            around = [found[c] for c in calls[0].above[str(row["call"])] if found.get(c)]
+            around = [found[c] for c in calls[0]._above(str(row["call"])) if found.get(c)]
             row.update(grade=around[0] if around else whole, why=["together with what is around it"])
     return rows
 
