@@ -83,6 +83,8 @@ ROWS = (
     ("Add(%x, %c)", "Add(%x, %e)", False),
     ("Greater(%x, %z)", "GreaterOrEqual(%x, %z)", False),
     ("Elu(%x)", "Celu(%x) {alpha=1.0}", True),
+    ("Mul(%x, %r)", "Div(%x, %s)", True),
+    ("Mul(%x, %r)", "Div(%x, %t)", False),
 )
 
 
@@ -96,6 +98,9 @@ graph main {{
   %c = const 0.25 : f32[]
   %d = const 4.0 : f32[]
   %e = const {above} : f32[]
+  %r = const 0.7071067690849304 : f32[]
+  %s = const 1.4142135381698608 : f32[]
+  %t = const 1.4142136573791504 : f32[]
   %y = {op} : {type}[4,3]
   return "y" = %y
 }}"""
@@ -114,6 +119,7 @@ def test_a_mutated_certificate_is_refused_or_not_certified(tmp_path: Path) -> No
         lambda d: d.update(version=2),
         lambda d: d["source"]["nodes"][0].update(op=3),
         lambda d: d["source"]["nodes"].reverse(),
+        lambda d: d["source"]["nodes"][0].update(ca11="#1"),
         lambda d: d["target"].update(outputs=[{"name": "y", "value": "nowhere"}]),
         lambda d: d["tensors"]["t0"].update(file="../elsewhere"),
         lambda d: d["tensors"]["t0"].update(sha256="0" * 64),
@@ -126,3 +132,31 @@ def test_a_mutated_certificate_is_refused_or_not_certified(tmp_path: Path) -> No
         path.write_text(json.dumps(broken))
         with pytest.raises(recheck.CertificateError, match=r"^[\w./\[\]-]+: "):
             recheck.check(recheck.read_certificate(path), seed=1)
+
+
+def test_an_attribute_that_the_checker_does_not_read_certifies_nothing(tmp_path: Path) -> None:
+    source = filled(CONV)
+    path = tmp_path / "c.json"
+    certify(source, source, output=path, seed=1)
+    document = json.loads(path.read_text())
+    for side in ("source", "target"):
+        document[side]["nodes"][0]["attributes"]["unheard_of"] = 1
+    path.write_text(json.dumps(document))
+    report = recheck.check(recheck.read_certificate(path), seed=1)
+    assert (report["equal"], report["grade"]) == (False, "tested")
+
+
+def test_a_softmax_shifted_otherwise_needs_an_axiom(tmp_path: Path) -> None:
+    shift = """
+  %m = ReduceMean(%x, %a) {keepdims=1} : f32[4,1]
+  %d = Sub(%x, %m) : f32[4,3]"""
+    text = """
+graph main {{
+  %x = input "x" : f32[4,3]
+  %a = const [-1] : i64[1]{shift}
+  %y = Softmax({of}) {{axis=-1}} : f32[4,3]
+  return "y" = %y
+}}"""
+    source, target = (parse(text.format(shift=s, of=o)) for s, o in (("", "%x"), (shift, "%d")))
+    found = certify(source, target, output=tmp_path / "c.json", seed=1)
+    assert (found.passed, found.grade, list(found.report["axioms"])) == (True, "axioms", ["softmax-shift"])

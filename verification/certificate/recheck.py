@@ -165,6 +165,9 @@ def _read_attribute(value: object, place: str, depth: int, tensors: dict[str, di
     return value
 
 
+_OF_A_NODE = {"op", "in", "out", "attributes", "call", "at", "types", "captures"}
+
+
 class _Tensor(str):
     """The name of a tensor, as an attribute has it."""
 
@@ -199,6 +202,7 @@ def _read_graph(value: object, place: str, tensors: dict[str, dict[str, object]]
     for i, raw in enumerate(_list(given.get("nodes", []), f"{place}.nodes")):
         where = f"{place}.nodes[{i}]"
         item = _dict(raw, where, 16)
+        _want(set(item) <= _OF_A_NODE, where, f"expected only {', '.join(sorted(_OF_A_NODE))}")
         ins = [_text(v, where) for v in _list(item.get("in", []), f"{where}.in", 65536)]
         captured = [_text(v, where) for v in _list(item.get("captures", []), f"{where}.captures", 65536)]
         for name in (*ins, *captured):
@@ -830,11 +834,55 @@ def op(*names: str):
     return add
 
 
+class _Read(dict[str, object]):
+    """Attributes that note which of them were read, as one that is not could differ unnoticed."""
+
+    def __init__(self, given: dict[str, object]) -> None:
+        super().__init__(given)
+        self.unread = set(given)
+
+    def get(self, name: str, default: object = None) -> object:  # type: ignore[override]
+        self.unread.discard(name)
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> object:
+        self.unread.discard(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.unread.discard(str(name))
+        return super().__contains__(name)
+
+
+_WITHOUT_EFFECT = {
+    "Cast": {"saturate", "round_mode"},
+    "Dropout": {"seed"},
+    "BatchNormalization": {"momentum"},
+    "MaxPool": {"storage_order"},
+    "Split": {"num_outputs"},
+    "Resize": {
+        "coordinate_transformation_mode",
+        "cubic_coeff_a",
+        "exclude_outside",
+        "extrapolation_value",
+        "nearest_mode",
+    },
+    "ConvTranspose": {"output_padding", "output_shape"},
+    "BitShift": {"direction"},  # these two hash all of them
+    "IsInf": {"detect_negative", "detect_positive"},
+    "QuantizeLinear": {"axis", "saturate", "output_dtype", "precision"},
+    "DequantizeLinear": {"axis", "output_dtype"},
+    "CastLike": {"saturate", "round_mode"},
+}
+"""Operator -> attributes that its value does not depend on, or only in forms in which they are read."""
+
+
 class Args:
     """One operator as its semantics read it: operands, attributes, and the field."""
 
     def __init__(self, run: Run, node: Node, vals: list[Val | None]) -> None:
         self.run, self.node, self.vals, self.f = run, node, vals, run.field
+        self.attrs = _Read(node.attrs)
 
     def has(self, i: int) -> bool:
         return i < len(self.vals) and self.vals[i] is not None
@@ -868,33 +916,33 @@ class Args:
         ]
 
     def int(self, name: str, default: int | None = None) -> int:
-        value = self.node.attrs.get(name, default)
+        value = self.attrs.get(name, default)
         if not isinstance(value, int):
             raise Unsupported(f"attribute `{name}` is no whole number")
         return int(value)
 
     def number(self, name: str, default: float | None = None) -> Fraction:
         """Return a float attribute, which ONNX holds in float32."""
-        value = self.node.attrs.get(name, default)
+        value = self.attrs.get(name, default)
         if not isinstance(value, (int, float)) or not math.isfinite(value) or abs(value) > 3e38:
             raise Unsupported(f"attribute `{name}` is no number")
         return Fraction(float(np.float32(value)))
 
     def text(self, name: str, default: str) -> str:
-        value = self.node.attrs.get(name, default)
+        value = self.attrs.get(name, default)
         if not isinstance(value, str):
             raise Unsupported(f"attribute `{name}` is no text")
         return value
 
     def list(self, name: str, default: list[int] | None = None) -> list[int]:
-        value = self.node.attrs.get(name, default)
+        value = self.attrs.get(name, default)
         if not isinstance(value, list) or not all(isinstance(v, int) and abs(v) < 1 << 40 for v in value):
             raise Unsupported(f"attribute `{name}` is no list of whole numbers")
         return [int(v) for v in value]
 
     def axes(self, rank: int, at: int = 1) -> list[int] | None:
         """Return the axes of an operator that takes them as an operand or an attribute."""
-        found = self.ints(at) if self.has(at) else self.list("axes") if "axes" in self.node.attrs else None
+        found = self.ints(at) if self.has(at) else self.list("axes") if "axes" in self.attrs else None
         return None if found is None else [_axis(a, rank) for a in found]
 
     def out(self, residues: np.ndarray, dtype: str | None = None) -> Val:
@@ -994,7 +1042,7 @@ def _split(a: Args) -> list[Val]:
     parts = len(a.node.outs)
     if a.has(1):
         sizes = a.ints(1)
-    elif "split" in a.node.attrs:
+    elif "split" in a.attrs:
         sizes = a.list("split")
     else:
         each = -(-shape[axis] // parts)
@@ -1151,7 +1199,7 @@ def _size_of(a: Args) -> Val:
 def _constant_of_shape(a: Args) -> Val:
     shape = a.ints(0)
     _room(shape)
-    fill = a.node.attrs.get("value")
+    fill = a.attrs.get("value")
     if isinstance(fill, _Tensor):
         array = a.run.tensors.load(fill).reshape(-1)
         return Val(str(a.run.tensors.entries[fill]["dtype"]), exact=np.full(shape, array[0]))
@@ -1162,7 +1210,7 @@ def _constant_of_shape(a: Args) -> Val:
 def _eye_like(a: Args) -> Val:
     n, m = a.val(0).shape
     return Val(
-        a.run.dtype_of(a.node.attrs.get("dtype"), a.val(0).dtype), exact=np.eye(n, m, a.int("k", 0), np.int64)
+        a.run.dtype_of(a.attrs.get("dtype"), a.val(0).dtype), exact=np.eye(n, m, a.int("k", 0), np.int64)
     )
 
 
@@ -1664,11 +1712,13 @@ def _clip_of(f: Field, x: np.ndarray, low: np.ndarray | None, high: np.ndarray |
 
 @op("Clip")
 def _clip(a: Args) -> Val:
-    if "min" in a.node.attrs or "max" in a.node.attrs:
+    if "min" in a.attrs or "max" in a.attrs:
         low, high = (
-            np.full(1, float(a.f.scalar(a.number(n)))) if n in a.node.attrs else None for n in ("min", "max")
+            np.full(1, float(a.f.scalar(a.number(n)))) if n in a.attrs else None for n in ("min", "max")
         )
         return a.out(_clip_of(a.f, a.res(0), low, high))
+    if any(a.has(i) and a.val(i).size != 1 for i in (1, 2)):
+        raise Unsupported("bounds that are no scalars")
     v = _rational(a.val(0))
     bounds = [a.numbers(i)[0] if a.has(i) and _rational(a.val(i)) is not None else None for i in (1, 2)]
     if (
@@ -1745,7 +1795,7 @@ def _is_odd(a: Args) -> Val:
 
 @op("Cast")
 def _cast(a: Args) -> Val:
-    return _to(a, a.run.dtype_of(a.node.attrs.get("to"), ""))
+    return _to(a, a.run.dtype_of(a.attrs.get("to"), ""))
 
 
 @op("CastLike")
@@ -1847,9 +1897,9 @@ def _where(a: Args) -> Val:
 
 def _reduced_axes(a: Args) -> tuple[int, ...]:
     rank = len(a.val(0).shape)
-    axes = a.axes(rank)
+    axes, noop = a.axes(rank), a.int("noop_with_empty_axes", 0)
     if not axes:
-        return () if a.int("noop_with_empty_axes", 0) else tuple(range(rank))
+        return () if noop else tuple(range(rank))
     return tuple(sorted(set(axes)))
 
 
@@ -2117,8 +2167,8 @@ def _gemm(a: Args) -> Val:
     x, y = (x.T if a.int("transA", 0) else x), (y.T if a.int("transB", 0) else y)
     if x.shape[1] != y.shape[0]:
         raise Unsupported(f"{list(x.shape)} times {list(y.shape)}")
-    out = f.times(f.matmul(x, y), a.number("alpha", 1.0))
-    return a.out(f.add(out, f.times(a.res(2), a.number("beta", 1.0))) if a.has(2) else out)
+    out, beta = f.times(f.matmul(x, y), a.number("alpha", 1.0)), a.number("beta", 1.0)
+    return a.out(f.add(out, f.times(a.res(2), beta)) if a.has(2) else out)
 
 
 @op("Einsum")
@@ -2286,7 +2336,7 @@ def _conv_transpose(a: Args) -> Val:
     pads, auto = a.list("pads", [0] * 2 * n), a.text("auto_pad", "NOTSET")
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     full = [s * (i - 1) + m + r for s, i, m, r in zip(strides, x.shape[2:], more, reach, strict=True)]
-    if "output_shape" in a.node.attrs or auto.startswith("SAME"):
+    if "output_shape" in a.attrs or auto.startswith("SAME"):
         wanted = a.list("output_shape", [s * i for s, i in zip(strides, x.shape[2:], strict=True)])[-n:]
         total = [g - s for g, s in zip(full, wanted, strict=True)]
         small = [t // 2 for t in total]
@@ -2398,7 +2448,7 @@ def _lp_pool(a: Args) -> Val:
 
 @op("Resize")
 def _resize(a: Args) -> Val:
-    x, attrs = a.res(0), a.node.attrs
+    x, attrs = a.res(0), a.attrs
     rank = x.ndim
     axes = [_axis(i, rank) for i in a.list("axes", list(range(rank)))]
     if a.int("antialias", 0) or a.text("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -2532,7 +2582,7 @@ def _quantise(a: Args) -> Val:
 @op("If")
 def _if(a: Args) -> list[Val]:
     chosen = _rational(a.val(0))
-    branches = {name: a.node.attrs.get(f"{name}_branch") for name in ("then", "else")}
+    branches = {name: a.attrs.get(f"{name}_branch") for name in ("then", "else")}
     if not all(isinstance(b, Graph) for b in branches.values()):
         raise Unsupported("a branch is missing")
     captured = a.vals[len(a.node.ins) :]
@@ -2551,7 +2601,7 @@ def _if(a: Args) -> list[Val]:
 
 @op("Loop")
 def _loop(a: Args) -> list[Val]:
-    body = a.node.attrs.get("body")
+    body = a.attrs.get("body")
     carried: list[Val | None] = list(a.vals[2 : len(a.node.ins)])
     captured = a.vals[len(a.node.ins) :]
     most = a.ints(0)[0] if a.has(0) else MOST_STEPS + 1
@@ -2720,7 +2770,11 @@ class Run:
             if function is None:
                 raise Unsupported("this checker has no semantics of it")
             with np.errstate(all="ignore"):
-                out = function(Args(self, node, vals))  # type: ignore[operator]
+                args = Args(self, node, vals)
+                out = function(args)  # type: ignore[operator]
+            unread = args.attrs.unread - _WITHOUT_EFFECT.get(node.op, set()) - {"stash_type"}
+            if unread:
+                raise Unsupported(f"attribute `{min(unread)}` is not known")
         except (
             Unsupported,
             ValueError,
@@ -3184,7 +3238,7 @@ def check(
         "outputs": rows,
         "modules": modules,
         "counts": {g: counts[g] for g in GRADES if counts[g]},
-        "axioms": {a: AXIOMS[a] for a in sorted(axioms)} if grade == "axioms" else {},
+        "axioms": {a: AXIOMS[a] for a in why} if grade == "axioms" else {},
         "constants": len(defined),
         "units": max(fine.values(), default=0.0),
         "refused": dict(list(wrong.items())[:20]),
