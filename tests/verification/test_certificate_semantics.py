@@ -22,11 +22,6 @@ def ints(*numbers: int) -> np.ndarray:
 ROWS = (
     ("Conv", [X, W, M[0]], {"group": 2, "pads": [1, 0, 2, 1], "strides": [2, 1], "dilations": [1, 2]}),
     ("Conv", [X, W[:, :1]], {"group": 4, "auto_pad": "SAME_LOWER"}),
-    (
-        "ConvTranspose",
-        [X, W],
-        {"group": 2, "strides": [2, 3], "pads": [1, 0, 0, 1], "output_padding": [1, 0]},
-    ),
     ("AveragePool", [X], {"kernel_shape": [2, 2], "pads": [1, 1, 0, 0], "count_include_pad": 1}),
     ("AveragePool", [X], {"kernel_shape": [2, 2], "strides": [2, 2]}),
     ("GlobalAveragePool", [X[:, :, :1]], {}),
