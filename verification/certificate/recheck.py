@@ -966,9 +966,11 @@ def _move(a: Args, function, dtype: str | None = None) -> Val:
 # -- operators that move elements --------------------------------------------------------------------------
 
 
-@op("Identity", "Dropout", "CastLike.same")
+@op("Identity", "Dropout")
 def _identity(a: Args) -> list[Val]:
     v = a.val(0)
+    if a.has(2) and any(a.ints(2)):
+        raise Unsupported("training")
     rest = [Val("bool", exact=np.ones(v.shape, bool))] if len(a.node.outs) > 1 else []
     return [v, *rest]
 
