@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...frontends import LoadOptions, read_tree
 from ...frontends.torch_module.export.tensors import array_of
 from ...ir import Graph, ModelError, TensorData
+from ..structure.settings import Setting
 from ..structure.sharing import Held
+from ..structure.torch_settings import SettingsRecorder
 from .emitted_folder import WrittenNet, import_model, source_paths
+from .runs import Run
 from .torch_runner import TorchRunner
 
 
@@ -24,14 +29,29 @@ class TorchFolderRunner(TorchRunner):
         folder: the emitted folder.
         build: makes the net of its ``model.py``; see `build_net`.
 
+    Attributes:
+        settings: what acts in training only, as the first recorded run came by it.
+
     Raises:
         ModelError: when ``model.py`` or ``renames.json`` cannot be used.
     """
 
     def __init__(self, folder: Path, build: Callable[[Any], Any] | None = None) -> None:
         self._folder = folder
+        self.settings: list[Setting] | None = None
         net, name = build_net(folder, build or (lambda module: module.build()))
         super().__init__(read_tree(net, LoadOptions()), imported=name)
+
+    def _run(
+        self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Run:
+        if not calls or self.settings is not None:
+            return super()._run(inputs, calls, given)
+        recorder = SettingsRecorder(self._model, self._sources)
+        with recorder.recording():
+            found = super()._run(inputs, calls, given)
+        self.settings = recorder.found
+        return found
 
     @cached_property
     def _sources(self) -> Mapping[int, str | tuple[str, ...]]:

@@ -12,22 +12,8 @@ import numpy as np
 from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
 from ...frontends.torch_module.export.tensors import as_real
 from ...ir import ModelError, ModuleTree
+from ..structure.torch_settings import RATIOS, argument
 from .step import LEARNING_RATE, Step, Trained, output_weights
-
-_DROPOUTS = (
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "feature_dropout",
-)
-"""Functions whose ratio is their second argument, ``p``; the target has the dropouts they make."""
-
-_RATIOS = {
-    "scaled_dot_product_attention": (4, "dropout_p"),
-    "multi_head_attention_forward": (10, "dropout_p"),
-}
-"""Other functions with a ratio -> its position and name."""
 
 _BOOKKEEPING = frozenset(
     {"detach", "alias", "empty", "empty_like", "clone", "_to_copy", "view", "_unsafe_view"}
@@ -205,14 +191,14 @@ def without_dropout(model: Any) -> Iterator[_Dropped]:
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = dict(kwargs or {})
             name = getattr(func, "__name__", "").rstrip("_")
-            place, keyword = (1, "p") if name in _DROPOUTS else _RATIOS.get(name, (0, ""))
+            _, place, keyword = RATIOS.get(name, ("", 0, ""))
             if keyword:
-                ratio = args[place] if len(args) > place else kwargs.get(keyword, 0.0)
+                ratio = argument(args, kwargs, place, keyword)
                 if ratio == 1.0:  # zeros whatever is drawn
                     return func(*args, **kwargs)
                 if ratio and f"`{name}`" not in zeroed:
                     zeroed.append(f"`{name}`")
-                if ratio and name in _DROPOUTS:
+                if ratio and keyword == "p":  # the target has the dropouts that these functions make
                     dropped.called[bool(model.training)].append(name)
                 if len(args) > place:
                     args = (*args[:place], 0.0, *args[place + 1 :])

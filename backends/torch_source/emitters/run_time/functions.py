@@ -131,8 +131,8 @@ FOLDED = '''def folded(x, size, window, pads, strides, dilations):
 
 DROPPED = '''def dropped(x, ratio, is_training):
     """Drop elements in training, and return which are kept as well."""
-    kept = torch.rand_like(x) >= (ratio if is_training else 0.0)
-    return torch.where(kept, x / (1 - ratio) if is_training else x, 0), kept
+    scale = F.dropout(torch.ones_like(x), ratio, is_training)
+    return x * scale, scale != 0
 '''
 
 FOURIER = '''def fourier(x, length=None, axis=-2, inverse=False, onesided=False):
