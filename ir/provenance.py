@@ -31,6 +31,19 @@ class SourceParameter:
     persistent: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parameters that a backend took one parameter apart into.
+
+    Attributes:
+        keys: keys of the parts, in order.
+        order: for each block of the parts one after another, the block of the whole; all are of one size.
+    """
+
+    keys: tuple[int, ...]
+    order: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Provenance:
     """The state of a source, and what passes did to it.
@@ -47,6 +60,7 @@ class Provenance:
             whose result the former now gives; None where the call runs more than that layer.
         entered: keys of calls whose inputs are not the source's, because a normalisation that they began with
             is now done before them.
+        parts: key of a parameter, which may be that of one of its parts now -> its parts.
         changes: (name of the pass, what it changed in words), in the order in which it was done; without
             those that only write an operator in another form.
     """
@@ -60,6 +74,7 @@ class Provenance:
     folds: dict[int, tuple[Fold, ...]] = field(default_factory=dict[int, tuple[Fold, ...]])
     folded: dict[int, int | None] = field(default_factory=dict[int, int | None])
     entered: set[int] = field(default_factory=set[int])
+    parts: dict[int, Parts] = field(default_factory=dict[int, Parts])
     changes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def copy(self) -> Provenance:
@@ -74,6 +89,7 @@ class Provenance:
             dict(self.folds),
             dict(self.folded),
             set(self.entered),
+            dict(self.parts),
             list(self.changes),
         )
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...formats.elements import Entry
 from ...formats.files import staged
-from ...formats.renames import Rename, added_rows, dropped_rows, fixed_shapes, rename_rows, write_renames
+from ...formats.renames import (
+    DERIVED,
+    Rename,
+    added_rows,
+    dropped_rows,
+    fixed_shapes,
+    rename_rows,
+    write_renames,
+)
 from ...formats.safetensors_file import write_shards
 from ...formats.shard_index import INDEX, INDEXES, Shard, earlier_files, file_names, split
 from ...ir import Graph, Parameter, TensorData, TensorType, numpy_dtype
@@ -80,18 +89,21 @@ def write_source(
         else:
             write_shards(stage, entries, shards, indexes)
         targets = {p.key: _target(p, legal, program) for p in graph.parameters()}
+        joins = _joins(graph, legal, program)
+        joined = {name for join in joins for name in join["target"]}
         if constants:
             write_shards(stage, constants, [Shard(dialect.constants_file, tuple(n for n, *_ in constants))])
         write_renames(
             stage / names[-1],
             [
-                *rename_rows(graph, targets),
+                *(row for row in rename_rows(graph, targets) if row.target not in joined),
                 *_dropped_rows(graph, program),
                 *_added_rows(graph, program, apart=bool(constants)),
             ],
             source=graph.origin.framework,
             target=to,
             modules=program.renamed_modules,
+            joins=joins,
             packed=graph.origin.packed,
             inputs=fixed_shapes(graph),
         )
@@ -104,9 +116,32 @@ def _target(parameter: Parameter, legal: Graph, program: Program) -> tuple[str, 
     if place is None:
         return "", "", ()
     transform = place.transform
-    if legal.parameter(parameter.key).data is not parameter.data:  # a dense layer's, of a matrix product
+    if legal.provenance is not None and parameter.key in legal.provenance.parts:
+        transform = DERIVED  # unless `_joins` says how
+    elif legal.parameter(parameter.key).data is not parameter.data:  # a dense layer's, of a matrix product
         transform = "transpose:1,0" if len(place.shape) == 2 else "reshape"
     return place.name, transform, place.shape
+
+
+def _joins(graph: Graph, legal: Graph, program: Program) -> list[dict[str, Any]]:
+    """Return a record for each parameter that the net has in parts, where no pass changed its values."""
+    known, parts = graph.provenance, legal.provenance.parts if legal.provenance is not None else {}
+    found: list[dict[str, Any]] = []
+    for key, part in parts.items():
+        whole = graph.parameter(key)
+        source = None if known is None else known.parameters.get(key)
+        if known is not None and (source is None or source.data is not whole.data or not source.persistent):
+            continue
+        places = [program.targets[k] for k in part.keys]
+        found.append(
+            {
+                "source": {whole.declared: list(whole.data.shape)},
+                "target": {place.name: list(place.shape) for place in places},
+                "dtype": whole.data.dtype,
+                "order": list(part.order),
+            }
+        )
+    return found
 
 
 def _entries(

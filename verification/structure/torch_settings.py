@@ -19,9 +19,6 @@ RATIOS = {
 }
 """Function with a ratio -> what it drops, and the ratio's position and name."""
 
-_TRAINING, _MOMENTUM = 5, 6
-"""Positions of two arguments of `F.batch_norm`."""
-
 
 def argument(args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int, name: str) -> Any:
     """Return an argument of a call by its position or name; None without it."""
@@ -78,6 +75,9 @@ class SettingsRecorder:
         self._stack.append(path)
         if isinstance(module, nn.RNNBase):
             self._add(DROPOUT, module.dropout, module.num_layers - 1)
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None:
+            # a call of F.batch_norm does not tell in evaluation whether training updates its statistics
+            self.found += [Setting(MOMENTUM, 1 - module.momentum, path)] * module.track_running_stats
 
     def _leave(self, *_: Any) -> None:
         self._stack.pop()
@@ -87,9 +87,6 @@ class SettingsRecorder:
         if kind:
             ratio = argument(args, kwargs, place, keyword)
             self._add(kind, 0.5 if ratio is None and keyword == "p" else ratio)
-        elif name == "batch_norm" and argument(args, kwargs, _TRAINING, "training") is not None:
-            momentum = argument(args, kwargs, _MOMENTUM, "momentum")
-            self.found.append(Setting(MOMENTUM, 1 - (0.1 if momentum is None else momentum), self._stack[-1]))
 
     def _add(self, kind: str, ratio: float | None, count: int = 1) -> None:
         """Note a ratio; none that drops nothing or everything, which the numbers show."""

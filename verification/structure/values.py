@@ -50,6 +50,11 @@ class ValueComparison:
         for number, row in enumerate(mapping.rows):
             self._by_target.setdefault(row.target, []).append(number)
         self._found: dict[int, ValueRow | None] = {}
+        self._joined: dict[str, tuple[str, TensorData]] = {}
+        for join in mapping.joins:
+            if all(name in self._given and self._given[name].shape == s for name, s in join.source.items()):
+                made = join.typed(self._given).applied(self._given)
+                self._joined |= {name: (next(iter(join.source)), data) for name, data in made.items()}
 
     def look_at(self, name: str) -> None:
         """Compare a tensor of the target now, by any of its names."""
@@ -65,7 +70,14 @@ class ValueComparison:
             found = self._compare(number)
             if found is not None:
                 rows.setdefault(row.target, found)
-        return list(rows.values()), len({self._mapping.rows[number].target for number in self._found})
+        compared_names = {self._mapping.rows[number].target for number in self._found}
+        for target, (source, expected) in self._joined.items():
+            if target in self._held:
+                compared_names.add(target)
+                found = _difference(source, source, target, expected, self._held[target])
+                if found is not None:
+                    rows.setdefault(target, found)
+        return list(rows.values()), len(compared_names)
 
     def _compare(self, number: int) -> ValueRow | None:
         """Return the difference that a row of the map shows; None without one or if none was looked for."""
@@ -76,17 +88,28 @@ class ValueComparison:
         expected = None if tensor is None else _find_expected(row, self._mapping, self._given)
         if tensor is None or expected is None:
             return None
-        found = TensorData(tensor.dtype, tensor.shape, tensor.load)
-        if expected.dtype != found.dtype:
-            expected = _cast(expected, found.dtype)
-        self._found[number] = None
-        if not same_bits(expected, found):
-            difference = compared(row.source, row.target, expected, found)
-            if not difference.equal:
-                name = row.source_path or row.source or row.norms[0].statistics[0] or row.target
-                shapes, relative = difference.shapes, difference.max_relative
-                self._found[number] = ValueRow(name, row.target, shapes, relative)
+        name = row.source_path or row.source or (row.norms[0].statistics[0] if row.norms else "")
+        self._found[number] = _difference(name or row.target, row.source, row.target, expected, tensor)
         return self._found[number]
+
+
+def _difference(name: str, source: str, target: str, expected: TensorData, tensor: Held) -> ValueRow | None:
+    """Return how a tensor of the target differs from what is expected; None where it does not.
+
+    Args:
+        name: what the row calls the source's tensor.
+        source: its name in the source's checkpoint.
+        target: its name in the target.
+        expected: what the target should hold.
+        tensor: what it holds.
+    """
+    found = TensorData(tensor.dtype, tensor.shape, tensor.load)
+    if expected.dtype != found.dtype:
+        expected = _cast(expected, found.dtype)
+    if same_bits(expected, found):
+        return None
+    difference = compared(source, target, expected, found)
+    return None if difference.equal else ValueRow(name, target, difference.shapes, difference.max_relative)
 
 
 def values_in(
@@ -109,7 +132,9 @@ def values_in(
     by_target = {row.target: row for row in mapping.rows}
     found: dict[str, np.ndarray] = {}
     for differing in rows:
-        row, tensor = by_target[differing.target], held[differing.target]
+        row, tensor = by_target.get(differing.target), held[differing.target]
+        if row is None:  # a part of a tensor
+            return None
         plain = not (row.norms or computed(row.transform)) and differing.max_relative is not None
         if not plain or row.source_path not in first:
             return None
@@ -131,7 +156,8 @@ def expected_in(
     by_target = {row.target: row for row in mapping.rows}
     found: dict[str, np.ndarray] = {}
     for differing in rows:
-        expected = _find_expected(by_target[differing.target], mapping, given)
+        row = by_target.get(differing.target)
+        expected = None if row is None else _find_expected(row, mapping, given)
         if expected is None or differing.max_relative is None:
             return None
         found[differing.target] = _cast(expected, held[differing.target].dtype).numpy()
@@ -252,6 +278,10 @@ def _source_tensors(source: Graph, mapping: Map) -> dict[str, TensorData]:
         data = by_path.get(row.source_path) or by_name.get(row.source)
         if row.source and data is not None and data.load is not None:
             found[mapping.source_name(row)] = data
+    for name in (name for join in mapping.joins for name in join.source):
+        data = by_name.get(name)
+        if data is not None and data.load is not None:
+            found[name] = data
     return found
 
 

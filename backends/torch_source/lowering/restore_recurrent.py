@@ -12,6 +12,7 @@ import numpy as np
 
 from ....ir import Builder, Graph, Operator, Parameter, TensorData, Value
 from ....ir.composites.recurrent import KINDS
+from ....ir.provenance import Parts, record
 from ....passes.base import Change, Pass
 from ....passes.places import Places
 
@@ -262,10 +263,17 @@ def _taken_apart(graph: Graph, layer: _Layer, held: dict[str, int], at: int) -> 
         size = bias.data.shape[1] // 2
         whole += [(bias, bias.data, slice(0, size)), (bias, bias.data, slice(size, 2 * size))]
     found: list[Value] = []
+    parts: dict[int, list[int]] = {}
     for direction in range(directions):
         suffix = f"_l{at}" + ("_reverse" if direction else "")
         for name, (source, data, rows) in zip(_NAMES, whole, strict=False):
             found.append(_piece(graph, source, data, kind, direction, rows, name + suffix, held))
+            parts.setdefault(source.key, []).append(found[-1].node)
+    order = np.argsort(KINDS[kind].gates)
+    graph.provenance = graph.provenance or record(graph)
+    for key, keys in parts.items():
+        gates = [int(number * len(order) + gate) for number in range(len(keys)) for gate in order]
+        graph.provenance.parts[key] = Parts(tuple(keys), tuple(gates))
     return found
 
 
