@@ -563,6 +563,25 @@ def test_recurrent_operators_on_parameters_are_layers_that_hold_the_originals_st
     assert state.keys() == model.state_dict().keys()
     for name, value in model.state_dict().items():
         assert torch.equal(state[name], value), name
+    files, back, again = (tmp_path / name for name in ("net.onnx", "back.safetensors", "again.pth"))
+    names = tmp_path / "net" / "renames.json"
+    torch.save(model.state_dict(), tmp_path / "net.pth")
+    regraft.convert_checkpoint(tmp_path / "net.pth", back, names)
+    assert regraft.diff(files, back).equal
+    regraft.convert_checkpoint(files, again, names)
+    assert {n: v.tolist() for n, v in torch.load(again).items()} == {n: v.tolist() for n, v in state.items()}
+
+
+def test_a_dropout_whose_mask_is_read_drops_in_training(tmp_path):
+    model = model_of("(float[4,50] x) => (float[4,50] y, bool[4,50] mask)", "y, mask = Dropout(x)")
+    net = built(regraft.rewrite(regraft.load(model, {"x": floats(4, 50)})).graph, tmp_path / "net")
+    x = torch.ones(4, 50)
+    y, mask = net.eval()(x)
+    assert mask.all()
+    assert torch.equal(y, x)
+    y, mask = net.train()(x)
+    assert 0 < mask.sum() < 200
+    assert torch.equal(y, mask * 2.0)
 
 
 @pytest.mark.filterwarnings("ignore")

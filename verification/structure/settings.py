@@ -44,12 +44,14 @@ class Setting:
 
 
 def settings_of(graph: Graph) -> list[Setting] | None:
-    """Return the settings of a graph in the order of its run; None if a branch or a loop has any.
+    """Return the settings of a graph in the order of its run; None if a branch, a loop or an input gives any.
 
     Attention with dropout counts as one Dropout, a recurrent layer as one between every two of its layers, as
     if both were written in parts.
     """
     if any(_find_settings(part, o, "") for part in list(graph.subgraphs())[1:] for o in part.operators()):
+        return None
+    if any(_is_given_by_a_run(graph, operator) for operator in graph.operators()):
         return None
     names = graph.modules.call_names()
     found: list[Setting] = []
@@ -58,6 +60,13 @@ def settings_of(graph: Graph) -> list[Setting] | None:
         place = operator.location.partition(" ")[0]
         found += [replace(setting, place=place) for setting in _find_settings(graph, operator, path)]
     return found
+
+
+def _is_given_by_a_run(graph: Graph, operator: Operator) -> bool:
+    """Whether a Dropout of ONNX takes its ratio from an input or from what a run computes."""
+    ratio = [*graph.operands(operator.key), None, None][1]
+    is_plain = bool(operator.traits.dropout) and not operator.domain
+    return is_plain and ratio is not None and graph.constant_value(ratio) is None
 
 
 def _find_settings(graph: Graph, operator: Operator, path: str) -> list[Setting]:

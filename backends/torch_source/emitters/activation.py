@@ -23,7 +23,7 @@ from ...source.emitting import (
     View,
     optional,
 )
-from ...source.expressions import ADD, MULTIPLY, Access, call, infix, mark_light, method
+from ...source.expressions import ADD, MULTIPLY, Access, Helper, call, infix, mark_light, method
 from ...source.operators import ARGUMENT
 from .initializers import construct
 
@@ -257,21 +257,24 @@ def shrink(view: View) -> Expression:
 def _ratio(view: View) -> float:
     if view.has(2) and view.constant(2) is not None and bool(view.scalar(2)):
         raise Refused  # dropout in inference too
-    if view.used_outputs() > 1:
-        raise Refused
     return float(view.scalar(1, 0.5))
 
 
 @TABLE.layer("Dropout")
 def dropout_layer(view: View) -> NnLayer:
     """Emit nn.Dropout."""
+    if view.used_outputs() > 1:
+        raise Refused
     return NnLayer(Call(NnClass("Dropout"), (Argument("", Literal(_ratio(view), "dropout")),)))
 
 
 @TABLE.call("Dropout")
 def dropout(view: View) -> Expression:
-    """Emit F.dropout, in training only."""
-    return mark_light(call("F.dropout", view.use(0), p=_ratio(view), training=Access(("training",))))
+    """Emit F.dropout, in training only; ``dropped`` where the mask is read."""
+    ratio, training = _ratio(view), Access(("training",))
+    if view.used_outputs() > 1:
+        return Expression(call(Helper("dropped"), view.tensor(0), ratio, training).parts, outputs=2)
+    return mark_light(call("F.dropout", view.use(0), p=ratio, training=training))
 
 
 def _channels(view: View) -> int:
