@@ -66,7 +66,7 @@ def read_checkpoint(
     elif kind == "params":
         from .params_file import read_params as read
     elif kind == "onnx":
-        from ..formats.onnx_file import read_onnx as read
+        from .onnx_states import read_onnx_state as read
     elif kind == "mindir":
         from ..frontends.mindspore_cell.saved import read_parameters as read
     else:

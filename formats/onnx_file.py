@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from ..ir.outside import protobuf
 from ..ir.outside.mapped import MappedFile
 from ..ir.outside.onnx_files import settle_tensors
 from ..ir.types import dtype_of_onnx
+
+if TYPE_CHECKING:
+    import onnx
 
 # field numbers of onnx.proto, which never change
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _GRAPH_SPARSE_INITIALIZER = 7, 5, 15
@@ -51,6 +55,35 @@ def read_onnx(path: Path) -> dict[str, TensorData]:
                     raise file.fail(f"expected every name once, got `{header.name}` again", part.start)
                 tensors[header.name] = _tensor(file, part, header)
     return tensors
+
+
+def read_without_weights(path: Path) -> onnx.ModelProto:
+    """Return the model of a file that `read_onnx` reads, without its initializers.
+
+    Raises:
+        ModelError: when the file is malformed.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    file = MappedFile(path, "an ONNX model")
+    found, graphs = onnx.ModelProto(), (_MODEL_GRAPH,)
+    try:
+        found.ParseFromString(b"".join(_fields_but(file, 0, file.size, graphs)))
+        for graph in (f for f in protobuf.fields(file, 0, file.size) if f.number in graphs):
+            weights = (_GRAPH_INITIALIZER, _GRAPH_SPARSE_INITIALIZER)
+            found.graph.MergeFromString(b"".join(_fields_but(file, graph.start, graph.end, weights)))
+    except DecodeError as error:
+        raise file.fail(f"expected an ONNX model, got a malformed file: {error}", 0) from error
+    return found
+
+
+def _fields_but(file: MappedFile, start: int, end: int, numbers: Sequence[int]) -> Iterator[bytes]:
+    """Yield the bytes of the fields of a message but those of some numbers."""
+    for part in protobuf.fields(file, start, end):
+        if part.number not in numbers:
+            yield bytes(file.view[start : part.end])
+        start = part.end
 
 
 def _header(file: MappedFile, tensor: protobuf.Field) -> _Header:

@@ -114,11 +114,11 @@ def rename_rows(
             _row(parameter, declared, paths, target, transform, shape, tie=target)
             for declared in parameter.absorbed
         ]
-        if graph.origin.framework == "torch":  # whose checkpoints hold a shared tensor under every path
-            rows += [
-                replace(row, source=path, source_path=path, by="alias", tie=target, values="")
-                for path in _aliases(provenance, held.get(parameter.key, []), parameter)
-            ]
+        rows += [
+            replace(row, source=path, source_path=path, by="alias", tie=target, values="")
+            for path in _aliases(provenance, held.get(parameter.key, []), parameter)
+            if graph.origin.framework == "torch" or path in graph.origin.aliases
+        ]
         rows += _make_turned_rows(graph, provenance, held.get(parameter.key, []), target, transform, shape)
     return rows
 

@@ -40,6 +40,8 @@ class Origin:
             the order of its run; where the source's own runtime can show what nodes give.
         packed: name of a vector in the source's checkpoint -> the names of the parameters that it holds, in
             order; the graph has them in its place.
+        aliases: further names under which the checkpoints of an ONNX file's model hold parameters that two
+            modules share; PyTorch's own hold one under every path.
         ends: (input, internal value) where passes ended the net before its outputs; see `analysis.ending`.
         joined: (new input, the input behind whose samples a pass put its own, the new input's outputs): they
             go through the net as one batch.
@@ -66,6 +68,7 @@ class Origin:
     parameters: object = None
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
     packed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    aliases: frozenset[str] = frozenset()
     ends: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     joined: list[tuple[str, str, tuple[str, ...]]] = field(
         default_factory=list[tuple[str, str, tuple[str, ...]]]

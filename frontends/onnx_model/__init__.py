@@ -14,6 +14,7 @@ import onnx
 from ...ir import (
     Dim,
     Graph,
+    InvalidGraphError,
     ModelError,
     TensorData,
     TensorType,
@@ -38,6 +39,7 @@ from .made_weights import find_made_weights
 from .old_exporters import mend
 from .operation_scopes import OperationScopes, is_operation_path
 from .scopes import Modules, Scope, class_of, root_class, scopes_of
+from .torch_exporter import Traced, undo_optimisations
 from .weights import Weights
 
 _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
@@ -75,24 +77,44 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
     )
     budget = partial(Budget, _BATCH, 4 * max(given, 1), held)
     stored |= find_made_weights(proto.graph, stored, budget().left)
-    uses = find_weights(proto.graph, {n: data for n, data in stored.items() if n not in constants})
-    scopes = _scopes(proto, uses)
-    infos = (*proto.graph.value_info, *proto.graph.output)
-    stated = {info.name: type_of_info(info) for info in infos}
 
-    def lowered(types: dict[str, TensorType]) -> Graph:
-        graph = _graph(proto, path, has_modules=_is_nested(proto, scopes))
-        graph.origin.model = runs
-        values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
-        modules = Modules(graph)
-        weights = Weights(graph, stored, uses, modules, scoped=scopes is not None)
-        Lowering(proto, graph, modules, weights, stated, scopes, budget()).run(values)
+    def built(traced: Traced) -> Graph:
+        proto, stored = traced.model, traced.stored
+        uses = find_weights(proto.graph, {n: data for n, data in stored.items() if n not in constants})
+        if traced.weights is not None:
+            uses = {name: count for name, count in uses.items() if name in traced.weights}
+        scopes = _scopes(proto, uses)
+        infos = (*proto.graph.value_info, *proto.graph.output)
+        stated = {info.name: type_of_info(info) for info in infos}
+
+        def lowered(types: dict[str, TensorType]) -> Graph:
+            graph = _graph(proto, path, has_modules=_is_nested(proto, scopes))
+            graph.origin.model = runs
+            values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
+            modules = Modules(graph)
+            weights = Weights(graph, stored, uses, modules, scoped=scopes is not None)
+            Lowering(proto, graph, modules, weights, stated, scopes, budget(), traced.made).run(values)
+            weights.hold_aliases(traced.aliases)
+            return graph
+
+        graph = _read_at_sizes(types, arrays, lowered)
+        graph.origin.inputs, graph.origin.constants = arrays, constants
+        graph.origin.notes += [*notes, *traced.notes]
+        graph.origin.aliases = frozenset(traced.aliases)
         return graph
 
-    graph = _read_at_sizes(types, arrays, lowered)
-    graph.origin.inputs, graph.origin.constants = arrays, constants
-    graph.origin.notes += notes
-    return graph
+    traced = undo_optimisations(proto, stored)
+    if traced is None:
+        return built(Traced(proto, stored))
+    try:
+        return built(traced)
+    except (InvalidGraphError, ModelError, UnsupportedError):
+        graph = built(Traced(proto, stored))
+        graph.origin.notes.append(
+            "the lines of the traced program that the file states do not fit its nodes, so layers and names "
+            "are those of the nodes"
+        )
+        return graph
 
 
 def _scopes(proto: onnx.ModelProto, weights: Container[str]) -> list[Scope] | None:

@@ -10,6 +10,7 @@ from ...ir import Value, numpy_dtype
 from ...ir.table import Table
 from .call import Call
 from .fused_quantised import QUANTISED, Rule
+from .traced_operators import RULES, TRACED
 
 FUSED = Table[Rule](QUANTISED)
 """Operator of ONNX Runtime's own domain -> what it becomes."""
@@ -17,6 +18,8 @@ FUSED = Table[Rule](QUANTISED)
 
 def find_fused(domain: str, operator: str) -> Rule | None:
     """Return what an operator becomes; None for one of another domain, or of ONNX's."""
+    if domain == TRACED:
+        return RULES.get(operator)
     is_own = domain == "com.microsoft" or (domain, operator) == ("", "SimplifiedLayerNormalization")
     return FUSED.get(operator) if is_own else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import onnx
 
@@ -43,6 +43,7 @@ class Lowering:
         stated: types that the file states, by name.
         scopes: of the nodes of its main graph; None where it has none.
         budget: what its values may take.
+        made: names of values that the file does not have.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class Lowering:
         stated: Mapping[str, TensorType | None],
         scopes: Sequence[Scope] | None,
         budget: Budget,
+        made: Container[str] = (),
     ) -> None:
+        self.made = made
         self.model, self.graph, self.modules, self.weights = model, graph, modules, weights
         self.stated, self.scopes, self.budget = stated, scopes, budget
         self.returned = {output.name for output in model.graph.output}
@@ -79,6 +82,7 @@ class Lowering:
         for output in proto.output:
             self.graph.outputs.append((output.name, self.lookup(frame, output.name, "the outputs")))
         self.weights.hold_rest()
+        self.modules.fill_containers()
         self.modules.name_layers()
 
     def lookup(self, frame: Frame, name: str, place: str) -> Value:
@@ -152,7 +156,7 @@ class Lowering:
                     raise ModelError("E101", f"expected every name once, got `{name}` again", place=place)
                 frame.values[name] = value
                 self._state_rank(frame, name, value)
-                if graph is self.graph:
+                if graph is self.graph and name not in self.made:
                     graph.origin.landmarks.setdefault((name, 0), value)
 
     def _operands(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import onnx
 
@@ -17,6 +18,8 @@ from ..class_names import class_name
 
 Scope = tuple[tuple[str, str], ...]
 """(name in the module above, class) of every module around a node, the outermost first; the root left out."""
+
+_MOST_GAPS = 8  # numbers of a container without an operator, for each with one
 
 Path = tuple[str, ...]
 """Name of every module around a node, the outermost first; the root left out."""
@@ -34,6 +37,14 @@ SLOTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("RNN", "GRU", "LSTM"), ("", "weight_ih", "weight_hh", "bias")),
 }
 """Operator -> what its operands are to a layer; empty for data."""
+
+SCOPES, CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
+"""Metadata of torch's newer exporter: the paths of the modules around a node, and their classes."""
+
+_LIST, _DICT = "ModuleList", "ModuleDict"
+"""Classes of modules that a path names and no scope: something holds others and is not called."""
+
+_CONTAINERS = {"Sequential": "sequential", _LIST: "list", _DICT: "dict"}
 
 _PLAIN = re.compile(r"\W+")
 
@@ -53,13 +64,13 @@ def scopes_of(model: onnx.ModelProto) -> list[Scope] | None:
 def root_class(model: onnx.ModelProto) -> str:
     """Return the class that an exporter stated for the whole model, or an empty text."""
     for node in model.graph.node:
-        classes = _listed(node, "pkg.torch.onnx.class_hierarchy")
+        classes = listed(node, CLASSES)
         if classes:
             return _short(classes[0])
     return ""
 
 
-def _listed(node: onnx.NodeProto, key: str) -> list[str]:
+def listed(node: onnx.NodeProto, key: str) -> list[str]:
     """Return a list of texts that torch's exporter writes as Python does."""
     text = next((p.value for p in node.metadata_props if p.key == key), "")
     if not text or len(text) > 1 << 14:
@@ -73,8 +84,8 @@ def _listed(node: onnx.NodeProto, key: str) -> list[str]:
 
 def _stated(node: onnx.NodeProto) -> Scope | None:
     """Return the scope of torch's newer exporter: full paths of the modules, and their classes."""
-    paths = _listed(node, "pkg.torch.onnx.name_scopes")
-    classes = _listed(node, "pkg.torch.onnx.class_hierarchy")
+    paths = listed(node, SCOPES)
+    classes = listed(node, CLASSES)
     if len(paths) < 2 or len(paths) != len(classes):
         return None
     scope: list[tuple[str, str]] = []
@@ -82,10 +93,9 @@ def _stated(node: onnx.NodeProto) -> Scope | None:
     for path, kind in zip(paths[1:-1], classes[1:-1], strict=True):
         prefix = f"{before}." if before else ""
         name = path.removeprefix(prefix)
-        scope += [(part, "") for part in name.split(".")[:-1]]
-        scope.append((clean_name(name.split(".")[-1]), _short(kind)))
+        scope += _with_holders([clean_name(part) for part in name.split(".")], _short(kind))
         before = path
-    return tuple((clean_name(name), kind) for name, kind in scope)
+    return tuple(scope)
 
 
 def _named(name: str) -> Scope | None:
@@ -97,9 +107,15 @@ def _named(name: str) -> Scope | None:
     before = ""
     for part in parts:
         own = part.removeprefix(f"{before}.") if before else part
-        scope += [(clean_name(piece), "") for piece in own.split(".") if piece]
+        scope += _with_holders([clean_name(piece) for piece in own.split(".") if piece], "")
         before = part
     return tuple(scope)
+
+
+def _with_holders(names: Sequence[str], kind: str) -> Scope:
+    """Return a module of a class and those that hold it and are not called."""
+    holders = [(n, _LIST if m.isdigit() else _DICT) for n, m in pairwise(names)]
+    return (*holders, (names[-1], kind)) if names else ()
 
 
 def clean_name(name: str) -> str:
@@ -142,7 +158,8 @@ class Modules:
             if path not in self._modules:
                 around = next((n for n in reversed(path) if not n.isdigit()), "")
                 guess = class_of(name) if not name.isdigit() else f"{class_of(around)}Block"
-                self._modules[path] = self.graph.modules.add(kind or guess, found, name)
+                container = _CONTAINERS.get(kind)
+                self._modules[path] = self.graph.modules.add(kind or guess, found, name, container=container)
                 if not kind:
                     self._guessed.add(self._modules[path])
             found = self._modules[path]
@@ -161,6 +178,8 @@ class Modules:
         call = self.root
         for depth in range(1, len(scope) + 1):
             module = self.module(scope[:depth])
+            if scope[depth - 1][1] in (_LIST, _DICT):
+                continue
             known = self._last.get((call, module))
             if known is None or left >> known & 1:
                 known = self._last[call, module] = self.graph.modules.add_call(module, call)
@@ -182,6 +201,37 @@ class Modules:
             for value in self.graph.captured(key):
                 left |= self._left.get(value.node, 0) | self._around.get(value.node, 0) & ~inside
             self._around[key], self._left[key] = inside, left
+
+    def fill_containers(self) -> None:
+        """Make containers of the modules that hold numbered ones and have nothing else of their own.
+
+        The numbered ones are put in order; Identity stands for those of which the file has no operator.
+        """
+        tree = self.graph.modules
+        calls: dict[int, set[int]] = {}
+        for call in tree.calls():
+            if call.parent is not None:
+                calls.setdefault(call.module, set()).add(call.parent)
+        busy = {tree.call(o.call).module for o in self.graph.operators() if o.call is not None}
+        for module in list(tree):
+            numbers = [int(name) for name in module.children if name.isdigit()]
+            if not numbers or len(numbers) < len(module.children):
+                continue
+            if max(numbers) > (1 + _MOST_GAPS) * len(numbers):
+                continue
+            if module.container is None and (module.key in busy or module.parameters or not module.key):
+                continue
+            module.container = module.container or "sequential"
+            held = dict(module.children)
+            for number in range(max(numbers) + 1):
+                name = str(number)
+                if name not in held:
+                    gap = tree.add("Identity", module.key, name)
+                    for around in sorted(calls.get(held[str(numbers[0])], ())):
+                        tree.add_call(gap, around)
+                else:  # again, at its place
+                    tree.unregister(module.key, name)
+                    tree.register(module.key, name, held[name])
 
     def name_layers(self) -> None:
         """Call a module of one operator after it, where nobody stated its class."""

@@ -150,6 +150,15 @@ class Weights:
                 return attribute_name("_".join(names[cut:]))
         return ""
 
+    def hold_aliases(self, aliases: Mapping[str, str]) -> None:
+        """Register parameters that two modules have with the second one; see `Traced.aliases`."""
+        keys = {name: key for key, name in self._called.items()}
+        for other, name in aliases.items():
+            *path, leaf = other.split(".")
+            module = self._modules.find(path)
+            if module is not None and name in keys:
+                self._graph.modules.module(module).parameters.setdefault(leaf, keys[name])
+
     def hold_rest(self) -> None:
         """Register the parameters that only nested graphs read with the root."""
         root = self._graph.modules.module(0).parameters

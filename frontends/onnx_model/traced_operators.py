@@ -1,0 +1,292 @@
+"""Operators of torch that its exporter writes as several of ONNX's, and a file's traced lines name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from ...ir import TensorData, Value
+from ...ir.table import Table
+from .call import Call
+from .fused_quantised import Rule
+
+TRACED = "regraft.traced"
+"""Domain of the operators of this file, in graphs that `undo_optimisations` makes."""
+
+RULES = Table[Rule]()
+"""Operator -> what it becomes."""
+
+_TARGET = re.compile(r"\[target=torch\.ops\.([\w.]+)\]")
+_REFERENCE = re.compile(r"%(\w+)")
+_FLOAT = re.compile(r"(?<![\w.%])-?\d+(?:\.\d*)?(?:e-?\d+)?(?![\w.])")
+_LINE = "pkg.torch.onnx.fx_node"
+_LONGEST = 1 << 16
+_MASKED = -1e30  # a score below it has no share in a sum
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The line of the traced program that nodes come from.
+
+    Attributes:
+        target: the operator, ``aten.linear.default``.
+        name: of the value that the line gives.
+        arguments: as the line writes them.
+    """
+
+    target: str
+    name: str
+    arguments: str
+
+    @property
+    def reads(self) -> list[str]:
+        """Names of the values that it reads, in order."""
+        return _REFERENCE.findall(self.arguments)
+
+    @property
+    def numbers(self) -> list[float]:
+        """Numbers among the arguments without names, in order."""
+        return [float(number) for number in _FLOAT.findall(self.arguments.partition("), kwargs")[0])]
+
+
+def line_of(node: onnx.NodeProto) -> Line | None:
+    """Return the line of the traced program that a node comes from; None where none is stated."""
+    text = next((p.value for p in node.metadata_props if p.key == _LINE), "")
+    head, _, rest = text.partition(" : ")
+    target = _TARGET.search(rest)
+    if target is None or not head.startswith("%") or len(text) > _LONGEST or node.domain:
+        return None
+    return Line(target.group(1), head[1:], rest[target.end() :])
+
+
+@RULES.op("Linear")
+def linear(call: Call) -> Value:
+    """Return a dense layer, whose weight is stored (out, in)."""
+    return call.op("regraft.Linear", *call.operands)
+
+
+@RULES.op("ScaledDotProductAttention")
+def scaled_dot_product_attention(call: Call) -> Value:
+    """Return attention; its keys may be given transposed."""
+    if call.take("is_turned", 0):
+        axes = list(range(call.rank(1)))
+        call.operands[1] = call.op("Transpose", call.value(1), perm=[*axes[:-2], axes[-1], axes[-2]])
+    scale, width = float(call.take("scale")), (call.type(0).shape or ())[-1:]
+    usual = bool(width) and isinstance(width[0], int) and math.isclose(scale, width[0] ** -0.5, rel_tol=1e-5)
+    how = {"is_causal": bool(call.take("is_causal", 0)), "scale": None if usual else scale}
+    return call.op("regraft.ScaledDotProductAttention", *call.operands, **how)
+
+
+@RULES.op("AdaptiveAvgPool2d")
+def adaptive_average(call: Call) -> Value:
+    """Return the mean of the last two axes."""
+    if call.rank() == 4:
+        return call.op("GlobalAveragePool", call.value(0))
+    return call.op("ReduceMean", call.value(0), call.ints([-1, -2]), keepdims=1)
+
+
+class Group:
+    """The nodes of one line.
+
+    Args:
+        nodes: in the order of the file.
+        stored: the initializers.
+    """
+
+    def __init__(self, nodes: Sequence[onnx.NodeProto], stored: Mapping[str, TensorData]) -> None:
+        self.nodes, self.stored = nodes, stored
+        self.producers = {name: node for node in nodes for name in node.output}
+
+    def number(self, name: str) -> float | None:
+        """Return the number that a constant of one element is; None for any other value."""
+        data = self.stored.get(name)
+        return None if data is None or int(np.prod(data.shape)) != 1 else float(np.ravel(data.numpy())[0])
+
+    def sizes(self, name: str, of: str) -> list[object]:
+        """Return the sizes that a value states: numbers, and the bounds of slices of a value's shape."""
+        data, node = self.stored.get(name), self.producers.get(name)
+        if data is not None:
+            return [int(size) for size in np.ravel(data.numpy())] if len(data.shape) == 1 else []
+        if node is None:
+            return []
+        if node.op_type == "Concat":
+            parts = [self.sizes(part, of) for part in node.input]
+            return [size for part in parts for size in part] if all(parts) else []
+        shape = self.producers.get(node.input[0])
+        if node.op_type != "Slice" or len(node.input) != 3 or shape is None or shape.op_type != "Shape":
+            return []
+        if shape.input[0] != of or any(a.i for a in shape.attribute):
+            return []
+        return [tuple(self.number(bound) for bound in node.input[1:])]
+
+    def only(self, *operators: str) -> onnx.NodeProto | None:
+        """Return the node of one of these operators; None unless there is one."""
+        found = [node for node in self.nodes if node.op_type in operators]
+        return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The operands of a dense layer.
+
+    Attributes:
+        data: what it reads.
+        weight: name of its weight in the file.
+        turned: whether that is stored (in, out).
+        bias: name of its bias in the file; empty without one.
+    """
+
+    data: str
+    weight: str
+    turned: bool
+    bias: str
+
+
+def find_product(group: Group) -> Product | None:
+    """Return the operands of the dense layer that a line of ``aten.linear`` is; None for any other form."""
+    node = group.only("MatMul", "Gemm")
+    if node is None or any(n.op_type not in ("MatMul", "Gemm", "Add", "Transpose") for n in group.nodes):
+        return None
+    how = {a.name: a for a in node.attribute}
+    if any(how[n].f != 1 for n in ("alpha", "beta") if n in how) or ("transA" in how and how["transA"].i):
+        return None
+    weight, turned = node.input[1], not ("transB" in how and how["transB"].i)
+    if weight in group.producers:
+        turn = group.producers[weight]
+        if turn.op_type != "Transpose" or [list(a.ints) for a in turn.attribute] not in ([], [[1, 0]]):
+            return None
+        weight, turned = turn.input[0], not turned
+    bias = node.input[2] if len(node.input) > 2 else ""
+    add, last = group.only("Add"), node
+    if add is not None:
+        others = [name for name in add.input if name != node.output[0]]
+        if bias or len(others) != 1:
+            return None
+        bias, last = others[0], add
+    if last is not group.nodes[-1] or node.input[0] in group.producers:
+        return None
+    fits = weight in group.stored and (not bias or bias in group.stored)
+    return Product(node.input[0], weight, turned, bias) if fits else None
+
+
+def join_attention(group: Group, line: Line) -> onnx.NodeProto | None:
+    """Return one operator for the nodes of a line of attention; None where they are of no known form.
+
+    Its operands are those that the nodes read, whatever the line states.
+    """
+    softmax, products = group.only("Softmax"), [n for n in group.nodes if n.op_type == "MatMul"]
+    if softmax is None or len(products) != 2 or any(a.i != -1 for a in softmax.attribute):
+        return None
+    scores, last = products
+    if last is not group.nodes[-1] or not _are_chances(group, last.input[0], softmax):
+        return None
+    query, one = _unscaled(group, scores.input[0])
+    turned, other = _unscaled(group, scores.input[1])
+    if query in group.producers or last.input[1] in group.producers:
+        return None
+    key = _unturned(group, turned)
+    key = key if key in line.reads[1:2] else ""  # a file's nodes may make more axes into three
+    operands = [query, key or turned, last.input[1]]
+    how: dict[str, float] = {"scale": one * other}
+    if not key:
+        how["is_turned"] = 1
+    if softmax.input[0] != scores.output[0]:
+        mask = _mask(group, softmax.input[0], scores.output[0])
+        if _is_causal(line):
+            if not _is_triangle(group.stored.get(mask)):
+                return None
+            how["is_causal"] = 1
+        elif not mask:
+            return None
+        else:
+            operands.append(mask)
+    elif _is_causal(line):
+        return None
+    joined = onnx.helper.make_node(
+        "ScaledDotProductAttention", operands, [last.output[0]], last.name, domain=TRACED
+    )
+    joined.attribute.extend(onnx.helper.make_attribute(name, number) for name, number in how.items())
+    joined.metadata_props.extend(last.metadata_props)
+    return joined
+
+
+def _is_causal(line: Line) -> bool:
+    positional, _, named = line.arguments.partition("), kwargs = ")
+    return positional.rstrip(")").endswith(", True") or "is_causal: True" in named
+
+
+def _are_chances(group: Group, name: str, softmax: onnx.NodeProto) -> bool:
+    """Whether a value is the softmax, or that with zeros for rows without a number."""
+    own, node = softmax.output[0], group.producers.get(name)
+    if node is None or node is softmax:
+        return node is softmax
+    test = group.producers.get(node.input[0]) if node.op_type == "Where" else None
+    if test is None or test.op_type != "IsNaN" or test.input[0] != own or node.input[2] != own:
+        return False
+    return group.number(node.input[1]) == 0
+
+
+def _unscaled(group: Group, name: str) -> tuple[str, float]:
+    """Return the value that a factor was multiplied with, and the factor."""
+    node = group.producers.get(name)
+    factor = group.number(node.input[1]) if node is not None and node.op_type == "Mul" else None
+    return (name, 1.0) if node is None or factor is None else (node.input[0], factor)
+
+
+def _unturned(group: Group, name: str) -> str:
+    """Return the value whose last two axes nodes swap; empty for any other form.
+
+    The exporter makes three axes of all, swaps the last two and makes all the axes again.
+    """
+    chain: list[onnx.NodeProto] = []
+    for operator in ("Reshape", "Transpose", "Reshape"):
+        node = group.producers.get(name)
+        if node is None or node.op_type != operator:
+            return ""
+        chain.append(node)
+        name = node.input[0]
+    perm = next((list(a.ints) for a in chain[1].attribute if a.name == "perm"), [])
+    if name in group.producers or perm != [0, 2, 1]:
+        return ""
+    before, after = group.sizes(chain[2].input[1], name), group.sizes(chain[0].input[1], name)
+    fits = len(before) == 3 and len(after) > 2 and before[1:] == after[:-3:-1]
+    return name if fits else ""
+
+
+def _mask(group: Group, name: str, scores: str) -> str:
+    """Return what a sum adds to scores, or the condition that it stands for; empty for any other form."""
+    node = group.producers.get(name)
+    if node is None or node.op_type != "Add" or scores not in node.input:
+        return ""
+    mask = next((n for n in node.input if n != scores), "")
+    made = group.producers.get(mask)
+    if made is None:
+        return mask
+    if made.op_type != "Where" or made.input[0] in group.producers:
+        return ""
+    least = group.number(made.input[2])
+    is_plain = group.number(made.input[1]) == 0 and least is not None and least < _MASKED
+    return made.input[0] if is_plain else ""
+
+
+def _is_triangle(data: TensorData | None) -> bool:
+    """Whether a mask hides all places behind a row's own."""
+    if data is None or len(data.shape) < 2 or "float" not in data.dtype:
+        return False
+    array = np.asarray(data.numpy(), np.float64)
+    behind = np.triu(np.ones(array.shape[-2:], bool), 1)
+    return bool((array[..., behind] < _MASKED).all() and (array[..., ~behind] == 0).all())
+
+
+def is_global_pool(node: onnx.NodeProto, kind: str, stored: Mapping[str, TensorData]) -> bool:
+    """Whether a node is all of torch's AdaptiveAvgPool2d, to one element."""
+    if node.op_type != "ReduceMean" or kind != "torch.nn.modules.pooling.AdaptiveAvgPool2d":
+        return False
+    axes = stored.get(node.input[1]) if len(node.input) > 1 else None
+    keeps = all(a.i == 1 for a in node.attribute if a.name == "keepdims")
+    return axes is not None and keeps and sorted(np.ravel(axes.numpy()).tolist()) == [-2, -1]
