@@ -183,7 +183,7 @@ def run_peer(model: Any, inputs: list[Any]) -> list[Any]:
     It imports three operators of torchvision, of which no build for the CPU is on PyPI. Stand-ins make its
     conversions of NonMaxSuppression and RoiAlign fail when they run, and no other.
     """
-    if importlib.util.find_spec("torchvision") is None:
+    if "torchvision" not in sys.modules and importlib.util.find_spec("torchvision") is None:
         operators: Any = types.ModuleType("torchvision.ops")
         operators.nms = operators.roi_align = operators.box_convert = None
         whole: Any = types.ModuleType("torchvision")
