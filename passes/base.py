@@ -46,8 +46,7 @@ class Pass:
         name: how the command line calls it, e.g. ``rename-parameters``.
         codes: code -> what the finding means, in one line.
         needs_dataflow: whether the pass has nothing to say about a static module tree.
-        rewordings: codes of changes that leave modules and parameters as they are, and write what is computed
-            in another form: the head of emitted source does not list them.
+        rewordings: codes of changes of form alone, which the head of emitted source does not list.
     """
 
     name: ClassVar[str]

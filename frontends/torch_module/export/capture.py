@@ -271,7 +271,7 @@ def _join_batches(found: Captured, module: Module, bound: Arguments) -> list[str
     if varying is None:
         return []
     batches = [(s, *own[0]) for s, own in varying.axes.items() if own[0][1] == 0 and s.is_Symbol]
-    if len(batches) < 2:
+    if len(batches) < 2 or _has_regions(found.program):  # torch compiles those, for one size after another
         return []
     example = {s: int(bound.tensors[n].shape[axis]) for s, own in varying.axes.items() for n, axis in own}
     first, name, _ = batches[0]
@@ -284,6 +284,13 @@ def _join_batches(found: Captured, module: Module, bound: Arguments) -> list[str
             mine, theirs = f"{bound.input_name(other)}:0", f"{bound.input_name(name)}:0"
             notes.append(f"the size of {mine} is that of {theirs}: the trace computes no other")
     return notes
+
+
+def _has_regions(program: ExportedProgram) -> bool:
+    """Whether a program has branches or loops."""
+    from torch._ops import HigherOrderOperator
+
+    return any(isinstance(node.target, HigherOrderOperator) for node in program.graph.nodes)
 
 
 def require_runnable(captured: Captured) -> None:
