@@ -48,7 +48,7 @@ class _Run:
 
     @property
     def access(self) -> NumberedAccess:
-        """How a turn of a loop reaches its layer."""
+        """The way to the layer of a turn of a loop."""
         return NumberedAccess(self.prefix, self.start)
 
     def form(self) -> Part | None:
