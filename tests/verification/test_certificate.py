@@ -134,6 +134,54 @@ def test_a_mutated_certificate_is_refused_or_not_certified(tmp_path: Path) -> No
             recheck.check(recheck.read_certificate(path), seed=1)
 
 
+@pytest.mark.parametrize(
+    ("leaves", "nodes", "stated", "other"),
+    [
+        ([("int64", 7), ("int64", 2)], [("Div", "l0", "l1")], 3.5, 3.0),
+        ([("float32", 5.0), ("float64", 1e30)], [("Add", "l0", "l1"), ("Sub", "d0", "l1")], 0.0, 5.0),
+    ],
+)
+def test_a_hostile_definition_is_refused(
+    tmp_path: Path,
+    leaves: list[tuple[str, float]],
+    nodes: list[tuple[str, ...]],
+    stated: float,
+    other: float,
+) -> None:
+    """Evaluate a definition in floats and in the field alike: whole quotients and cancelled sums differ."""
+    text = """graph t {
+  %x = input "x": f32[4,3]
+  %c = const NUMBER : f32[]
+  %y = Mul(%x, %c) : f32[4,3]
+  return "y" = %y
+}"""
+    graphs = [parse(text.replace("NUMBER", repr(n))) for n in (stated, other)]
+    path = tmp_path / "c.json"
+    assert not certify(graphs[0], graphs[1], output=path, seed=3).passed
+    document = json.loads(path.read_text())
+    names = [f"l{i}" for i in range(len(leaves))]
+    for name, (dtype, value) in zip(names, leaves, strict=True):
+        document["tensors"][name] = {"dtype": dtype, "shape": [], "values": [value]}
+    rows = [{"op": op, "in": ins, "out": [f"d{i}"]} for i, (op, *ins) in enumerate(nodes)]
+    tensor = next(iter(document["source"]["constants"].values()))
+    of = [{"tensor": tensor, "value": f"d{len(rows) - 1}", "units": 0.5}]
+    document["definitions"] = {"constants": dict(zip(names, names, strict=True)), "nodes": rows, "of": of}
+    path.write_text(json.dumps(document))
+    report = recheck.check(recheck.read_certificate(path), seed=1)
+    assert not report["equal"]
+    assert tensor in report["refused"]
+
+
+def test_an_output_of_another_type_is_not_certified(tmp_path: Path) -> None:
+    text = """graph t {
+  %x = input "x": f32[4,3]
+  %y = Cast(%x) {to=NUMBER} : TYPE[4,3]
+  return "y" = %y
+}"""
+    graphs = [parse(text.replace("NUMBER", n).replace("TYPE", t)) for n, t in (("1", "f32"), ("11", "f64"))]
+    assert not certify(graphs[0], graphs[1], output=tmp_path / "c.json", seed=3).passed
+
+
 def test_an_attribute_that_the_checker_does_not_read_certifies_nothing(tmp_path: Path) -> None:
     source = filled(CONV)
     path = tmp_path / "c.json"

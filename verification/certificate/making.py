@@ -16,6 +16,10 @@ from .definitions import Definitions, computed_candidates, define_constants, def
 from .small_form import input_shapes, reduce_to_known, write_graph
 from .tensor_table import TensorTable
 
+_COMPARISONS = {"Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal", "If"}
+_MANY = 5
+"""The batch that is tried where a model could compute otherwise from some size on, as it compares numbers."""
+
 _AXIOMS = list(recheck.AXIOMS)
 
 
@@ -138,8 +142,13 @@ def _sizes(source: Graph, target: Graph, forms: Sequence[dict[str, Any]]) -> lis
             if axis == 0:
                 batch.add(dim)
         row["shape"] = shape
-    second = {d: n + 1 if d in batch else n for d, n in first.items() if free[d]}
-    return [first, {**first, **second}] if second else [first]
+    open_ = [d for d in batch if free[d]]
+    if not open_:
+        return [first]
+    branches = any(row["op"] in _COMPARISONS for form in forms for row in form["nodes"])
+    tried = [{d: max(first[d] + 1, _MANY if branches else 0) for d in open_}]
+    tried += [dict.fromkeys(open_, 1)] if any(first[d] != 1 for d in open_) else []
+    return [first, *({**first, **row} for row in tried)]
 
 
 def _pairs(forms: Sequence[dict[str, Any]]) -> list[list[str]]:
