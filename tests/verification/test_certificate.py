@@ -172,6 +172,14 @@ def test_a_hostile_definition_is_refused(
     assert tensor in report["refused"]
 
 
+def test_the_command_refuses_numbers_that_mean_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, value in (
+        ("--primes", "0"), ("--seed", "-1"), ("--units", "nan"), ("--units", "-1"), ("--memory", "nan"),
+    ):  # fmt: skip
+        assert recheck.main(["nowhere.json", f"{option}={value}"]) == 2
+        assert capsys.readouterr().err.startswith(f"error: {option}: expected")
+
+
 def test_an_output_of_another_type_is_not_certified(tmp_path: Path) -> None:
     text = """graph t {
   %x = input "x": f32[4,3]

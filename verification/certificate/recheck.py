@@ -3413,6 +3413,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         _want(1 <= options.primes <= 64, "--primes", "expected 1 to 64")
+        _want((options.seed or 0) >= 0, "--seed", "expected a whole number that is not negative")
+        _want(0 <= options.units < math.inf, "--units", "expected a finite number that is not negative")
+        _want(0 < options.memory < math.inf, "--memory", "expected a positive number of GiB")
         certificate = read_certificate(options.certificate)
         report = check(
             certificate,
