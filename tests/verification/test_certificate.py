@@ -180,6 +180,27 @@ def test_the_command_refuses_numbers_that_mean_nothing(capsys: pytest.CaptureFix
         assert capsys.readouterr().err.startswith(f"error: {option}: expected")
 
 
+def test_a_normalisation_that_a_reader_put_back_is_the_identity(tmp_path: Path) -> None:
+    one, none = np.ones(3, np.float32), np.zeros(3, np.float32)
+    target = """
+graph main {
+  %x = input "x" : f32[N,2,5,5]
+  %w = param "w" : f32[3,2,3,3]
+  %b = param "b" : f32[3]
+  %g = param "g" : f32[3]
+  %z = param "z" : f32[3]
+  %m = param "m" : f32[3]
+  %v = param "v" : f32[3]
+  %0 = Conv(%x, %w, %b) {pads=[1, 1, 1, 1]} : f32[N,3,5,5]
+  %1 = BatchNormalization(%0, %g, %z, %m, %v) : f32[N,3,5,5]
+  %y = Relu(%1) : f32[N,3,5,5]
+  return "y" = %y
+}"""
+    for variance, passed in ((1 - 1e-5, True), (1 - 2e-5, False)):
+        other = filled(target, **values(filled(FOLDED)), g=one, z=none, m=none, v=one * np.float32(variance))
+        assert certify(filled(FOLDED), other, output=tmp_path / "c.json", seed=3).passed is passed
+
+
 def test_an_output_of_another_type_is_not_certified(tmp_path: Path) -> None:
     text = """graph t {
   %x = input "x": f32[4,3]

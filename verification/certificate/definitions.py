@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import Array, Constant, Graph, Operator, Parameter, TensorData, Value
+from ...ir import Array, Constant, Graph, Operator, Parameter, TensorData, Value, walk_operators
 from ...ir.analysis.evaluation import evaluate_all
 from ...ir.folding import Fold
 from .small_form import write_operator
@@ -176,6 +176,28 @@ def _folded(
         return value
 
     return Candidate(shape, compute, state)
+
+
+def unit_variance_candidates(graph: Graph) -> list[Candidate]:
+    """Return 1 - epsilon for each size: the variance of a normalisation that a reader put back."""
+    found: dict[tuple[tuple[int, ...], float], Candidate] = {}
+    for part, node in walk_operators(graph):
+        if node.op_type == "BatchNormalization" and len(part.operands(node.key)) == 5:
+            variance = part.operands(node.key)[4]
+            held = None if variance is None else part.node(variance.node)
+            if isinstance(held, (Constant, Parameter)):
+                epsilon = float(np.float32(node.float("epsilon")))
+                shape = tuple(held.data.shape)
+                found[shape, epsilon] = _less_than_one(shape, epsilon)
+    return list(found.values())
+
+
+def _less_than_one(shape: tuple[int, ...], epsilon: float) -> Candidate:
+    return Candidate(
+        shape,
+        lambda: np.full(shape, 1 - epsilon),
+        lambda out: out.op("Sub", out.number(1.0, shape), out.number(epsilon)),
+    )
 
 
 def computed_candidates(graph: Graph) -> list[Candidate]:

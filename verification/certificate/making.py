@@ -12,7 +12,14 @@ import numpy as np
 
 from ...ir import Graph, ModelError
 from . import recheck
-from .definitions import Definitions, computed_candidates, define_constants, define_numbers, folded_candidates
+from .definitions import (
+    Definitions,
+    computed_candidates,
+    define_constants,
+    define_numbers,
+    folded_candidates,
+    unit_variance_candidates,
+)
 from .small_form import input_shapes, reduce_to_known, write_graph
 from .tensor_table import TensorTable
 
@@ -91,7 +98,11 @@ def certify_graphs(
     define_constants(
         definitions,
         [name for name in dict.fromkeys(forms[1]["constants"].values()) if name not in own],
-        [*([] if folded is None else folded_candidates(folded)), *computed_candidates(both[0])],
+        [
+            *([] if folded is None else folded_candidates(folded)),
+            *computed_candidates(both[0]),
+            *unit_variance_candidates(both[1]),
+        ],
     )
     document["definitions"] = definitions.document()
     tensors.write(path.with_suffix(".safetensors"))
