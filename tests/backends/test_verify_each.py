@@ -60,7 +60,7 @@ def test_it_is_asked_for_and_holds_as_long_as_the_call(monkeypatch, tmp_path, un
 
 def test_the_operators_of_mindspore_are_declared_and_typed():
     assert {"Sigmoid", "Tanh"} <= set(TABLE)
-    assert {"If", "While", "Entry", "Argument", "PRelu", "SizeTensor"} == set(SOURCE)
+    assert {"If", "While", "Entry", "Argument", "PRelu", "SizeTensor", "Index"} == set(SOURCE)
     b = Builder(Graph())
     x = b.graph.add_input("x", TensorType("float32", ("N", 4)))
     s = b.graph.add_input("s", TensorType("float32", (4,)))
