@@ -73,7 +73,7 @@ def read_without_weights(path: Path) -> onnx.ModelProto:
         for graph in (f for f in protobuf.fields(file, 0, file.size) if f.number in graphs):
             weights = (_GRAPH_INITIALIZER, _GRAPH_SPARSE_INITIALIZER)
             found.graph.MergeFromString(b"".join(_fields_but(file, graph.start, graph.end, weights)))
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:  # the latter from protobuf's implementation in Python
         raise file.fail(f"expected an ONNX model, got a malformed file: {error}", 0) from error
     return found
 

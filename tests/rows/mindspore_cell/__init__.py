@@ -397,12 +397,15 @@ LAYERS = Group(
         "Dropout2D": "ops.dropout2d(image, 0.3, self.training)",
         "Dropout3D": "ops.dropout3d(solid, 0.3, self.training)",
         "Recurrent": "self.lstm(x)",
+        "LSTM": "P.LSTM(4, 5, 1, True, False, 0.0)(x, *self.states, self.column)[0]",
         "MultiheadAttention": "(self.attention(x, x, x), self.attention(x, x, x, None, False)[0])",
     },
     {
         **_weights("w", (6, 2, 3, 2), (4,), (3, 4, 2, 2, 2), (4, 5), (5, 4), (5,), (4,), (4,), (4,)),
         "transposed": "nn.Conv2dTranspose(4, 3, 3, 2, has_bias=True)",
         "lstm": "nn.LSTM(4, 5, batch_first=True)",
+        "states": "(ops.ones((1, 3, 5), ms.float32), ops.zeros((1, 3, 5), ms.float32))",
+        "column": "ms.Parameter(ops.rand(200, 1, 1) - 0.5)",
         "attention": "nn.MultiheadAttention(4, 2, batch_first=True)",
     },
 )
