@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ...source.emitting import (
     View,
 )
 from ...source.expressions import Helper, Quoted, call
+from ...source.nearest_places import has_origins, nearest_places
 
 TABLE = EmitterTable()
 
@@ -86,29 +87,15 @@ def _is_ratio(view: View, factors: list[float]) -> bool:
     )
 
 
-_PLACES: dict[str, Callable[[np.ndarray, np.float32], np.ndarray]] = {
-    "half_pixel": lambda at, factor: (at + np.float32(0.5)) / factor - np.float32(0.5),
-    "asymmetric": lambda at, factor: at / factor,
-}
-"""Places of the source that a place of the result lies at, in float32 as the runtimes have them."""
-
-_ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
-    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
-}
-
-
 _MOST = 1 << 16
 """Longest axis whose places are compared."""
 
 
 def _takes_torchs_places(view: View, rank: int) -> bool:
     """Whether the nearest places are those of torch's mode, as where sizes grow by whole factors."""
-    where = _PLACES.get(view.operator.str("coordinate_transformation_mode"))
-    rounded, factors = _ROUNDED[view.operator.str("nearest_mode")], _factors(view, rank)
-    if where is None:
+    where, rounding = (view.operator.str(n) for n in ("coordinate_transformation_mode", "nearest_mode"))
+    factors = _factors(view, rank)
+    if not has_origins(where):
         return False
     if factors is not None and all(factor.is_integer() for factor in factors):
         sizes = [(2, 2 * int(factor)) for factor in factors]  # each element is repeated alike
@@ -119,9 +106,8 @@ def _takes_torchs_places(view: View, rank: int) -> bool:
     if any(not 0 < size <= _MOST or not 0 < wanted <= _MOST for size, wanted in sizes):
         return False
     for size, wanted in sizes:
-        at = np.arange(wanted, dtype=np.float32)
-        own = rounded(where(at, np.float32(wanted / size))).clip(0, size - 1)
-        if not np.array_equal(own, np.floor(at * np.float32(size / wanted)).clip(0, size - 1)):
+        theirs = np.floor(np.arange(wanted, dtype=np.float32) * np.float32(size / wanted)).clip(0, size - 1)
+        if not np.array_equal(nearest_places(where, rounding, size, wanted, wanted / size), theirs):
             return False
     return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from .....ir import Builder, Graph, Operator, Value, numpy_dtype
 from .....passes.pattern import PatternPass
+from ....source.nearest_places import has_origins, nearest_places
 from ...dialect import can_emit
 
 
@@ -61,7 +61,7 @@ class LowerResize(PatternPass):
 
 
 def _is_nearest(node: Operator) -> bool:
-    return node.str("mode") == "nearest" and node.str("coordinate_transformation_mode") in _ORIGINS
+    return node.str("mode") == "nearest" and has_origins(node.str("coordinate_transformation_mode"))
 
 
 def _replace_each_axis(graph: Graph, node: Operator) -> bool:
@@ -154,26 +154,11 @@ def _extrapolate(
     return b.op("Where", b.constant(found), fill, value)
 
 
-_ORIGINS: dict[str, Callable[[np.ndarray, np.float32], np.ndarray]] = {
-    "half_pixel": lambda at, scale: (at + np.float32(0.5)) / scale - np.float32(0.5),
-    "asymmetric": lambda at, scale: at / scale,
-}
-"""Source position of a place in the result, in float32 as in the runtimes: places may tie."""
-
-_ROUNDED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
-    "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
-}
-
-
 def _places(node: Operator, size: int, wanted: int, scale: float | None) -> list[int]:
     """Return the places of an axis that the nearest of each place of the result are."""
-    at = np.arange(wanted, dtype=np.float32)
-    factor = np.float32(wanted / size if scale is None else scale)
-    found = _ORIGINS[node.str("coordinate_transformation_mode")](at, factor)
-    return [int(x) for x in _ROUNDED[node.str("nearest_mode")](found).clip(0, size - 1)]
+    where, rounding = node.str("coordinate_transformation_mode"), node.str("nearest_mode")
+    factor = wanted / size if scale is None else scale
+    return [int(x) for x in nearest_places(where, rounding, size, wanted, factor)]
 
 
 def _weights(
