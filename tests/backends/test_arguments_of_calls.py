@@ -13,7 +13,9 @@ from mindspore import ops
 from torch import nn
 
 import regraft
-from regraft.ir import Graph
+from regraft.ir import Graph, parse
+
+from .test_mindspore_constructs import load_emitted
 
 pytestmark = pytest.mark.xdist_group("mindspore")
 
@@ -233,3 +235,37 @@ def test_every_argument_of_a_function_of_onnx_is_read(tmp_path: Path) -> None:
     regraft.save(regraft.rewrite(graph).graph, tmp_path / "out", to="mindspore")
     report = regraft.verify(graph, tmp_path / "out")
     assert report.passed, report.summary()
+
+
+SIZES = """
+graph main {
+  module "" Net
+  module "inner" Inner
+  %x = input "x" : f32[N,3]
+  %n = Shape(%x) {end=1} : i64[1]
+  %zero = const [0] : i64[1]
+  %one = const [1] : i64[1]
+  %w = const [3] : i64[1]
+  %all = Concat(%n, %w) {axis=0} : i64[2] @ "inner#1"
+  %less = Slice(%all, %zero, %one) : i64[1] @ "inner#1"
+  %both = Concat(%w, %less) {axis=0} : i64[2] @ "inner#1"
+  %y = Reshape(%x, %both) : f32[3,N] @ "inner#1"
+  %s = Sigmoid(%y) : f32[3,N] @ "inner#1"
+  return "y" = %s
+}
+"""
+
+
+def test_sizes_that_one_module_gives_another_stay_numbers_there(tmp_path):
+    graph = parse(SIZES)
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    wanted = 1 / (1 + np.exp(-x.reshape(3, 5)))
+    for target in ("torch", "mindspore"):
+        folder = tmp_path / target
+        regraft.save(regraft.rewrite(graph).graph, folder, to=target)
+        text = (folder / "model.py").read_text()
+        assert "self.inner(x.shape[:1], x)" in text
+        assert "cat(" not in text
+        net = load_emitted(folder).build()
+        found = net(torch.from_numpy(x) if target == "torch" else ms.Tensor(x))
+        np.testing.assert_allclose(found.numpy() if target == "torch" else found.asnumpy(), wanted, rtol=1e-5)

@@ -8,7 +8,6 @@ from ..borrowed_layers import sort_borrowed
 from ..definitions import Definition
 from ..emitting import State
 from ..expressions import IDENTITY, LIST, Argument, Call, Member, Part
-from ..sizes import is_size
 from .containers import is_chain
 from .emitted_net import EmittedModule, EmittedNet
 from .scope import ConstructScope
@@ -47,7 +46,7 @@ def make_instance(net: EmittedNet, module: Module) -> EmittedModule:
     if body is not None and not chain:
         definition.has_body = True
         definition.inputs, definition.outputs = list(body.inputs), list(body.outputs)
-        definition.tensors = [v for v in body.inputs if not is_size(net.graph, v)]
+        definition.tensors = [v for v in body.inputs if not net.host(v)]
         definition.input_names = net.modules.input_names(module.key)
         definition.returns = _returned_nest(net.graph) if module.key == 0 else None
         write_steps(net, body, definition, scope)
@@ -64,7 +63,8 @@ def _count_batches(net: EmittedNet, module: Module, made: EmittedModule, definit
     own = f"{path}.{name}" if path else name
     held = {attribute for attribute, _ in definition.attributes}
     dropped = (provenance.parameters[key] for key in provenance.dropped)
-    if "running_var" in held and name not in held and any(own in source.paths for source in dropped):
+    is_counted = net.graph.origin.framework == "onnx" or any(own in source.paths for source in dropped)
+    if "running_var" in held and name not in held and is_counted:
         definition.attributes.append((name, constructor))
         made.extra.append((name, 0.0, (), "int64"))
 

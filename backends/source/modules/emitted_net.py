@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ....ir import TensorData
+from ....ir import TensorData, Value
 from ..definitions import Definition
 from ..dialect import Dialect
 from ..emitting import Extra, NnLayer, State
 from ..expressions import Access, Part, Step
+from .contraction import given_value
+from .hosts import find_hosts
 from .levels import sort_into_levels
 from .module_plan import ModulePlan
 
@@ -58,7 +60,12 @@ class EmittedNet:
         self.modules, self.dialect, self.explicit = modules, dialect, explicit
         self.graph, self.tree, self.contraction = modules.graph, modules.tree, modules.contraction
         self.by_module: dict[int, EmittedModule] = {}
+        self._hosts = find_hosts(self.graph, dialect)
         self.levels = sort_into_levels(self.tree, modules.position, modules.children)
+
+    def host(self, value: Value) -> str:
+        """Return "int" or "tuple" for a size or sizes, in any module; empty for a tensor."""
+        return self._hosts.get(given_value(self.graph, value), "")
 
     def common_ancestor(self, a: int, b: int) -> int:
         """Return the innermost module with a class of its own that contains both."""

@@ -20,14 +20,13 @@ class ConstructScope:
     def __init__(self, net: EmittedNet, definition: Definition) -> None:
         self.net, self.definition = net, definition
         self.dialect, self.explicit = net.dialect, net.explicit
-        self.hosts: dict[Value, str] = {}
         self.constants: dict[Value, Access] = {}
         self._short: dict[tuple[str, tuple[int, ...], bytes], Access] = {}
         self._functions: dict[str, Access] = {}
 
     def host(self, value: Value) -> str:
         """Return "int" or "tuple" for a shape computation, empty for a tensor."""
-        return self.hosts.get(given_value(self.net.graph, value), "")
+        return self.net.host(value)
 
     def is_returned(self, value: Value) -> bool:
         """Whether a call of the module returns the output; all return what one needs."""

@@ -10,7 +10,6 @@ from ..emission import emit_call
 from ..emitting import NnLayer, Refused, State, View
 from ..expressions import ANY, KEPT, Access, Argument, Call, Element, Expression, Part, Use
 from ..regions import Region, regions
-from ..sizes import is_size
 from .contraction import Body, is_argument
 from .emitted_net import EmittedNet
 from .layers import find_layer, owns_state
@@ -63,8 +62,6 @@ def _write_step(
         path, layer = _promote_to_layer(net, operator, definition, scope)
         into.statements.append(scope.layer_step(path, layer, view.operands, targets))
         return
-    if expression.host:
-        scope.hosts[targets[0]] = expression.host
     if expression.outputs > 1:
         targets, expression = _unpacked(key, len(targets), expression)
     aside = operator.qualified_name == "regraft.Print"
@@ -121,7 +118,7 @@ def _branch(net: EmittedNet, operator: Operator, found: list[Region], scope: Con
         inputs = [*region.state, *given]
         names = [net.modules.input_name(v) for v in inputs]
         method = Method(region.name + suffix, inputs, names, list(region.results))
-        method.tensors = [v for v in inputs if not is_size(net.graph, v)]
+        method.tensors = [v for v in inputs if not net.host(v)]
         bodies.append((method, tuple(scope.part(v, KEPT if turns else ANY) for v in given)))
     definition.methods += [method for method, _ in bodies]
     for region, (method, _) in zip(found, bodies, strict=True):
