@@ -14,7 +14,7 @@ import numpy as np
 from ..formats.renames import Rename, computed
 from ..formats.shard_index import parse_size
 from ..frontends.given_values import hint_on_counters
-from ..ir import ModelError, TensorData, UsageError, near_names, numpy_dtype, system_errors_told
+from ..ir import ModelError, TensorData, TensorType, UsageError, near_names, numpy_dtype, system_errors_told
 from . import is_folder, read_training, write_checkpoint
 from .fixed_gammas import doubt, doubtful_gammas, with_fixed_gammas
 from .joins import read_fused, take_joined
@@ -215,9 +215,12 @@ def forward(
     groups: dict[str, list[Rename]] = {}
     for row in mapping.rows:
         groups.setdefault(row.target, []).append(row)
+    counters = mapping.counters(given)
     for row in groups.pop("", []):
         used.add(mapping.source_name(row))
-    left = sorted(used & set(given) - mapping.taken_in)
+    own = {counter: name for name, counter in counters.items() if counter in groups}
+    used |= counters.keys()
+    left = sorted((used & set(given)) - mapping.taken_in - set(own.values()))
     for target, rows in groups.items():
         here = {n: r for r in rows if (r.norms if (n := mapping.source_name(r)) == "" else n in given)}
         used.update(mapping.source_name(r) for r in rows)
@@ -230,6 +233,8 @@ def forward(
                 found = [mapping.made(r, given) for r in here.values()]
                 _assert_tied(list(here), found, problems)
                 made[target] = found[0]
+        elif target in own and given[own[target]].type == TensorType(primary.dtype, tuple(primary.shape)):
+            made[target] = given[own[target]]
         elif primary.values:
             shape = tuple(primary.target_shape)
             made[target] = unpacked(primary.values, primary.dtype, shape, target)
@@ -283,7 +288,9 @@ def backward(
             made[name] = shared[form]
     targets = {row.target for row in mapping.rows}
     constants = mapping.constants(given)
-    problems.unknown = [name for name in given if name not in targets and name not in constants]
+    counters = mapping.counters(given, reverse=True)
+    left += sorted(counters.keys() - targets)
+    problems.unknown = [n for n in given if n not in targets and n not in constants and n not in counters]
     problems.raise_if_any()
     room = max(_FILLED, _FILLED_RATIO * sum(data.nbytes for data in given.values()))
     if sum(made[name].nbytes for name in filled) > room:
@@ -311,15 +318,19 @@ def _is_reverse(mapping: Map, given: Mapping[str, TensorData], path: Path) -> bo
         sides[0] |= join.source
         sides[1] |= join.target
     optional = {mapping.source_name(r) for r in rows if r.values or r.by == ALIAS}
+    counters = mapping.counters(given).keys() | mapping.counters(given, reverse=True).keys()
     source, target = (
-        sum(given[n].shape != side[n] if n in side else 1 for n in given)
+        sum(given[n].shape != side[n] if n in side else 1 for n in given if n not in counters)
         + sum(n not in given and n not in optional for n in side)
         for side in sides
     )
     if source != target:
         return target < source
-    suffix = {"mindspore": ".ckpt", "mxnet": ".params", "torch": ".pth", "onnx": ".onnx"}
-    return path.suffix == suffix.get(mapping.target) and path.suffix != suffix.get(mapping.source)
+    suffixes = {"mindspore": (".ckpt",), "mxnet": (".params",), "torch": (".pth",), "onnx": (".onnx",)}
+    source_suffixes = suffixes.get(mapping.source, ())
+    if mapping.source == "onnx":  # whose original may be a model of torch
+        source_suffixes += suffixes["torch"]
+    return path.suffix in suffixes.get(mapping.target, ()) and path.suffix not in source_suffixes
 
 
 def _assert_tied(names: list[str], found: list[TensorData], problems: _Problems) -> None:

@@ -18,6 +18,7 @@ from ..ir import ModelError, TensorData, numpy_dtype, require_name, require_shap
 from ..ir.folding import fold_normalisation
 from ..ir.types import DTYPES, STORED_DTYPES
 from .joins import Join, read_joins
+from .spelling import COUNTER
 
 ALIAS = "alias"
 
@@ -122,6 +123,31 @@ class Map:
         """Names in the source's checkpoint of the statistics that weights and biases took in."""
         norms = (norm for row in self.rows for norm in row.norms)
         return {name for norm in norms for name in self.statistics(norm) if name}
+
+    def counters(self, given: Iterable[str], *, reverse: bool = False) -> dict[str, str]:
+        """Return torch's counters of batches that no row pairs -> their names on the other side.
+
+        A counter belongs to the normalisation whose running variance a row pairs. A model that was exported
+        for evaluation has none.
+
+        Args:
+            given: names in a checkpoint of the source; of the target with `reverse`.
+            reverse: whether to go from the target to the source.
+        """
+        rows = [(self.source_name(r), r.target) for r in self.rows if r.source and r.target]
+        known = {name for row in rows for name in row}
+        heads = {
+            sides[1 if reverse else 0].rpartition(".")[0]: sides[0 if reverse else 1].rpartition(".")[0]
+            for sides in rows
+            if sides[1 if reverse else 0].rpartition(".")[2] == "running_var"
+        }
+        return {
+            name: f"{heads[head]}.{COUNTER}".lstrip(".")
+            for name in given
+            if name not in known
+            for head, _, last in [name.rpartition(".")]
+            if last == COUNTER and head in heads
+        }
 
     @cached_property
     def _by_path(self) -> dict[str, Rename]:

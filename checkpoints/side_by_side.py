@@ -225,6 +225,16 @@ def _paired(
         elif not left or not right or row.values or computed(row.transform):  # one side only has it
             excused[0].update({here} & a.keys())
             excused[1].update({there} & b.keys())
+    for name, other in mapping.counters(given).items():
+        if other in found:
+            sides = (
+                (other, name, found[other], given[name])
+                if reverse
+                else (name, other, given[name], found[other])
+            )
+            pairs.append(Pair(*sides))
+    excused[1 if reverse else 0].update(mapping.counters(given))
+    excused[0 if reverse else 1].update(mapping.counters(found, reverse=True))
     order = {name: at for at, name in enumerate(a)}
     return sorted(pairs, key=lambda pair: order.get(pair.name, len(order))), excused
 

@@ -599,3 +599,53 @@ def test_command_line(tmp_path):
     assert invoke("diff", tmp_path / "c.pth", tmp_path / "b.ckpt").exit_code == 1
     assert invoke("diff", tmp_path / "a.pth", tmp_path / "none.ckpt").exit_code == 2
     assert set(read_checkpoint(tmp_path / "b.ckpt")) == set(read_checkpoint(tmp_path / "out/model.ckpt"))
+
+
+def counted(path, **more):
+    """A checkpoint of torch's normalisation `norm`, which has seen 7 batches."""
+    state = {f"norm.{n}": torch.rand(4) for n in ("weight", "bias", "running_mean", "running_var")}
+    torch.save({**state, "norm.num_batches_tracked": torch.tensor(7), **more}, path)
+    return state
+
+
+def norm_rows(target, *names):
+    return [
+        Rename(f"norm.{role}", f"norm.{role}", f"{target}.{name}", shape=[4], target_shape=[4])
+        for role, name in zip(("weight", "bias", "running_mean", "running_var"), names, strict=True)
+    ]
+
+
+def test_a_counter_of_batches_that_no_row_pairs_goes_where_there_is_a_place(tmp_path):
+    """Files that were exported for evaluation have none; the checkpoints of their originals do."""
+    counted(tmp_path / "net.pth")
+    row = Rename(
+        "", "", "bn.num_batches_tracked", "backend", dtype="int64", buffer=True, values="eNpjYIAAAAAIAAE="
+    )
+    rows = norm_rows("bn", "weight", "bias", "running_mean", "running_var")
+    for kept in (True, False):
+        write_renames(tmp_path / "map.json", [*rows, *[row] * kept], source="onnx", target="torch")
+        out = tmp_path / f"{kept}.pth"
+        notes = convert_checkpoint(tmp_path / "net.pth", out, tmp_path / "map.json").notes
+        found = torch.load(out, weights_only=True)
+        assert (
+            [int(found["bn.num_batches_tracked"])] == [7] if kept else "bn.num_batches_tracked" not in found
+        )
+        assert bool(notes) is not kept
+        assert diff(tmp_path / "net.pth", out, tmp_path / "map.json").equal
+        again = tmp_path / f"{kept}.back.pth"
+        back = convert_checkpoint(out, again, tmp_path / "map.json", reverse=True)
+        assert len(torch.load(again, weights_only=True)) == 4
+        assert bool(back.notes) is kept
+    rows = norm_rows("bn", "gamma", "beta", "moving_mean", "moving_variance")
+    write_renames(tmp_path / "map.json", rows, source="onnx", target="mindspore")
+    assert (
+        len(convert_checkpoint(tmp_path / "net.pth", tmp_path / "m.ckpt", tmp_path / "map.json").notes) == 1
+    )
+
+
+def test_a_counter_of_another_layer_is_still_no_name_of_the_map(tmp_path):
+    counted(tmp_path / "net.pth", **{"other.num_batches_tracked": torch.tensor(3)})
+    rows = norm_rows("bn", "weight", "bias", "running_mean", "running_var")
+    write_renames(tmp_path / "map.json", rows, source="onnx", target="torch")
+    with pytest.raises(ModelError, match=r"other\.num_batches_tracked"):
+        convert_checkpoint(tmp_path / "net.pth", tmp_path / "out.pth", tmp_path / "map.json")

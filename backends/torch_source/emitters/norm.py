@@ -121,7 +121,7 @@ def functional_batch_norm(view: View) -> Expression:
         raise Refused
     x, scale, bias, mean, variance = (view.tensor(i) for i in range(5))
     nodes = [view.graph.node(view.value(slot).node) for slot in (3, 4)]
-    is_updated = view.graph.origin.framework in ("mxnet", "torch") and not _keeps_statistics(view)
+    is_updated = view.graph.origin.framework in ("mxnet", "onnx", "torch") and not _keeps_statistics(view)
     training: tuple[Argument, ...] = ()
     if is_updated and all(isinstance(node, Parameter) and node.is_buffer for node in nodes):
         momentum = optional("momentum", _momentum(view), 0.1)
