@@ -127,6 +127,7 @@ def rewrite(
     graph: Graph | Rewritten,
     passes: Sequence[Pass | str] | None = None,
     *,
+    to: str | None = None,
     dequantise: bool = False,
     verify_each: bool = False,
     print_after: Callable[[Pass, Graph], None] | None = None,
@@ -138,6 +139,9 @@ def rewrite(
         passes: None for the default pipeline; else pass objects (yours too) and command-line strings such as
             ``"tie-weights:twin=data+data2"`` or ``"mypass.py:ReluToGelu"``, run in order instead of it;
             [] for none, ``default_pipeline() + ["mypass.py:ReluToGelu"]`` for both.
+        to: the target that the default pipeline is for, a key of `backends.TARGETS`: a PyTorch module that
+            becomes PyTorch source keeps what no operator reads, so that its checkpoints load strictly; None
+            for what is right for every target.
         dequantise: whether quantised weights become floats, by the pass `dequantise` before all others; else
             what is quantised in a file stays so in an ONNX file.
         verify_each: validate the whole graph after every pass.
@@ -147,7 +151,9 @@ def rewrite(
         PassError: when a pass cannot do what its options ask.
     """
     chosen = (
-        default_pipeline() if passes is None else [parse_pass(p) if isinstance(p, str) else p for p in passes]
+        default_pipeline(to)
+        if passes is None
+        else [parse_pass(p) if isinstance(p, str) else p for p in passes]
     )
     if dequantise:
         chosen = [parse_pass("dequantise"), *chosen]

@@ -218,7 +218,8 @@ def rewrite(
             pieces=pieces,
             **options,
         )
-        passes = [extensions.parse_pass(p) for p in only] if only else default_pipeline()
+        to = targets.target_of(output, target)
+        passes = [extensions.parse_pass(p) for p in only] if only else default_pipeline(to)
         passes = [*passes, *(extensions.parse_pass(p) for p in extra)]
         if dequantise:
             passes.insert(0, extensions.parse_pass("dequantise"))
@@ -263,7 +264,7 @@ def rewrite(
                 written = output if output.is_dir() else files[0]
                 certificate = certify(graph, written, output=certificate_beside(output))
             files.append(certificate.path)
-        is_onnx = targets.target_of(output, target) == "onnx"
+        is_onnx = to == "onnx"
         page(report, output if is_onnx else rewritten.graph)
         gone = targets.removal(graph, rewritten)
         if as_json:
@@ -289,10 +290,10 @@ def rewrite(
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
-        lost = targets.prints_left_out(rewritten.graph, targets.target_of(output, target))
+        lost = targets.prints_left_out(rewritten.graph, to)
         if lost:
             echo(f"note: left out, because this target has none: {lost}")
-        for path in find_stale_files(files, targets.target_of(output, target)):
+        for path in find_stale_files(files, to):
             echo(f"note: `{path}` is left from an earlier output and does not belong to this one")
         for file in [*files, *([] if html is None else [html])]:
             echo(f"wrote {file}")

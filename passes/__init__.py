@@ -48,6 +48,13 @@ ONLY_FOR: dict[str, str] = {"move-transposes": "onnx", "join-biases": "onnx"}
 Authors of nets in other frameworks have their transposes and sums where they want them.
 """
 
+WITHIN: dict[str, tuple[str, ...]] = {"torch": ("drop-unused-modules:keep-saved=on",)}
+"""Target that is the source's own framework -> passes of `DEFAULT` with the options that they have there.
+
+Checkpoints of such a source then load into the target as they are, strictly, and the other way round: what no
+operator reads is in them too.
+"""
+
 PASSES: dict[str, type[Pass]] = {
     cls.name: cls
     for cls in (
@@ -94,10 +101,22 @@ def available_passes() -> list[type[Pass]]:
     return list(PASSES.values())
 
 
-def default_pipeline() -> list[Pass]:
-    """Return the passes that run unless others are asked for, in order."""
-    made = [parse_pass(text) for text in DEFAULT]
-    return [OnlyFor(ONLY_FOR[p.name], p) if p.name in ONLY_FOR else p for p in made]
+def default_pipeline(to: str | None = None) -> list[Pass]:
+    """Return the passes that run unless others are asked for, in order.
+
+    Args:
+        to: the target; None for what is right for every target.
+    """
+    within = {p.name: p for p in map(parse_pass, WITHIN.get(to or "", ()))}
+    found: list[Pass] = []
+    for made in map(parse_pass, DEFAULT):
+        if made.name in within:
+            assert to is not None
+            made = OnlyFor(to, within[made.name], otherwise=made)
+        elif made.name in ONLY_FOR:
+            made = OnlyFor(ONLY_FOR[made.name], made)
+        found.append(made)
+    return found
 
 
 def prepare(

@@ -76,10 +76,12 @@ class OnlyFor(Pass):
     Attributes:
         framework: the framework, as `Origin` names it.
         wrapped: the pass.
+        otherwise: the same pass with other options, for the models of others; None where they do without.
     """
 
     framework: str
     wrapped: Pass
+    otherwise: Pass | None = None
 
     def __getattribute__(self, name: str) -> object:
         """Return what the wrapped pass is called and finds."""
@@ -92,8 +94,9 @@ class OnlyFor(Pass):
         return self.wrapped.skipped(graph)
 
     def run(self, graph: Graph) -> list[Change]:
-        """Run the wrapped pass on a model of the framework."""
-        return self.wrapped.run(graph) if graph.origin.framework == self.framework else []
+        """Run the wrapped pass on a model of the framework, the other one on one of any other."""
+        chosen = self.wrapped if graph.origin.framework == self.framework else self.otherwise
+        return [] if chosen is None else chosen.run(graph)
 
 
 def is_static_tree(graph: Graph) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -12,6 +12,8 @@ from .base import Change, Pass
 from .deduplicate_modules import postorder
 from .naming.conflicts import report_conflicts
 
+NOT_SAVED = "non_persistent"
+"""The role of a buffer that checkpoints of the source do not have."""
 _COUNTER = "num_batches_tracked"
 """The buffer in which a BatchNorm of torch's counts batches: no operator ever reads it."""
 
@@ -19,6 +21,10 @@ _COUNTER = "num_batches_tracked"
 @dataclass(frozen=True)
 class DropUnusedModules(Pass):
     """Remove modules that never run and parameters that nothing reads.
+
+    Attributes:
+        keep_saved: whether what checkpoints of the source have is only reported, and stays; buffers that are
+            no part of them go. So it runs by default where a PyTorch module becomes PyTorch source.
 
     What it does:
         Removes a module of which no call was recorded, if none of the modules inside it is called and no
@@ -63,6 +69,8 @@ class DropUnusedModules(Pass):
     }
     needs_dataflow: ClassVar[bool] = True
 
+    keep_saved: bool = False
+
     def skipped(self, graph: Graph) -> str:
         """Return why nothing is decided, also without recorded calls: what was not recorded may run."""
         if not graph.modules.calls():
@@ -78,8 +86,13 @@ class DropUnusedModules(Pass):
         unused = [p for p in graph.parameters() if p.key not in read and not graph.flow.out_degree(p.key)]
         idle = {p.key for p in unused}
         clashes = _find_clashes(graph, idle)
-        changes, inside = _drop_modules(graph, idle)
+        changes, inside = _drop_modules(graph, idle, stays=self.keep_saved)
         changes += clashes
+        if self.keep_saved:
+            stays = [p for p in unused if p.key not in inside and p.role != NOT_SAVED]
+            changes = [replace(c, fixed=False) for c in changes + _drop_parameters(graph, stays)]
+            inside, unused = set[int](), [p for p in unused if p.role == NOT_SAVED]
+            idle = {p.key for p in unused}
         changes += _drop_parameters(graph, [p for p in unused if p.key not in inside])
         gone = [p.key for p in unused]
         for module in graph.modules:
@@ -98,8 +111,8 @@ def _find_clashes(graph: Graph, idle: set[int]) -> list[Change]:
     return report_conflicts(graph, lost, graph.parameter_paths() if lost else {}, "DU104")
 
 
-def _drop_modules(graph: Graph, idle: set[int]) -> tuple[list[Change], set[int]]:
-    """Unregister the outermost modules that never run; returns also the parameters that went with them."""
+def _drop_modules(graph: Graph, idle: set[int], *, stays: bool) -> tuple[list[Change], set[int]]:
+    """Unregister the outermost modules that never run, unless they stay; returns also their parameters."""
     tree = graph.modules
     called = {call.module for call in tree.calls()}
     runs: dict[int, bool] = {}
@@ -133,9 +146,8 @@ def _drop_modules(graph: Graph, idle: set[int]) -> tuple[list[Change], set[int]]
                 severity="warning",
             )
         )
-    for registrations in outermost.values():
-        for parent, name in registrations:
-            tree.unregister(parent, name)
+    for parent, name in () if stays else [place for places in outermost.values() for place in places]:
+        tree.unregister(parent, name)
     tree.prune()
     return changes, inside
 

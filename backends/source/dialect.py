@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...ir import Graph, Parameter, TensorData
+from ...ir import Graph, Module, Parameter, TensorData
 from .emitting import EmitterTable
 from .expressions import NnClass, Part
 from .helpers import HelperText
@@ -51,6 +51,10 @@ def _unknown(parameter: Parameter) -> Part | None:  # noqa: ARG001 - a framework
     return None
 
 
+def _none_idle(module: Module, held: Mapping[str, Parameter]) -> Part | None:  # noqa: ARG001 - no framework
+    return None
+
+
 def _no_lines(given: object, *more: object) -> list[str]:  # noqa: ARG001 - a framework that adds none
     return []
 
@@ -64,6 +68,7 @@ class Dialect:
         base: the class that a module of the file's own derives from.
         sequential: the class that chains layers.
         module_list: the class that holds layers, and calls none.
+        parameter_list: the class that holds parameters by number; None for none.
         calls_lists: whether a class that computes may be such a list.
         method: the method that a class computes in.
         is_traced: whether a compiler reads the method, in which a variable of a loop alone ends with it.
@@ -83,6 +88,10 @@ class Dialect:
             constructor is a call of it; empty for a framework in which assignment does.
         drawing: end of the names of arguments for initial distributions that no layer of the framework takes:
             they become statements behind the layer, there `MADE_LAYER`; empty where layers take them.
+        keeps: framework of sources whose unread parameters its classes hold, so that checkpoints load into
+            both; empty for none.
+        idle_layer: returns the constructor of a layer that never runs, which holds these parameters by
+            attribute; None where it has none.
         counter: name and constructor of the whole number that a class with running statistics of its own has
             beside them where the source has it, and that no operator reads; None for none.
         activated: (class of the source, argument) of the layer that is given its activation; None for none.
@@ -103,6 +112,7 @@ class Dialect:
     stored_constant: Callable[[TensorData, str], Part]
     parameter: Callable[[Parameter, str], Part]
     build: Callable[[Net], str]
+    parameter_list: NnClass | None = None
     calls_lists: bool = False
     method: str = "forward"
     is_traced: bool = False
@@ -115,6 +125,8 @@ class Dialect:
     constants_file: str = ""
     registration: str = ""
     drawing: str = ""
+    keeps: str = ""
+    idle_layer: Callable[[Module, Mapping[str, Parameter]], Part | None] = _none_idle
     counter: tuple[str, Part] | None = None
     activated: tuple[str, str] | None = None
     distribution_arguments: frozenset[str] = frozenset()

@@ -11,6 +11,7 @@ from ..source.expressions import Argument, Call, NnClass, Part, Tuple, call
 from ..source.names import Names
 from .emitters import HELPERS, TABLE
 from .emitters.constants import constant, stored_constant
+from .emitters.idle import idle_layer
 from .emitters.initializers import DRAWN, REGISTER_BUFFER, law_of, own_parameter, torch_dtype
 from .emitters.run_time.operators import TABLE as RUN_TIME
 from .naming import reserved_attributes
@@ -51,6 +52,7 @@ DIALECT = Dialect(
     stored_constant=stored_constant,
     parameter=own_parameter,
     build=build_function,
+    parameter_list=NnClass("ParameterList"),
     calls_lists=True,
     method="forward",
     computed=RUN_TIME,
@@ -62,6 +64,8 @@ DIALECT = Dialect(
     constants_file="constants.safetensors",
     registration=REGISTER_BUFFER,
     drawing=DRAWN,
+    keeps="torch",
+    idle_layer=idle_layer,
     counter=(COUNTER, Call(REGISTER_BUFFER, (Argument("", call("torch.tensor", 0)),))),
     missing="`--partial` writes the rest, and leaves these to be written by hand; `--to onnx` may have them",
     imports=_imports,

@@ -108,11 +108,15 @@ class Masked(nn.Module):
 def emitted(net, inputs, folder):
     """Return the emitted module of a net, a verified one, and its text."""
     graph = regraft.load(net, inputs)
-    regraft.rewrite_file(graph, regraft.rewrite(graph), folder, "torch")
+    regraft.rewrite_file(graph, regraft.rewrite(graph, to="torch"), folder, "torch")
+    return imported(folder), (folder / "model.py").read_text()
+
+
+def imported(folder):
     spec = importlib.util.spec_from_file_location(f"emitted{next(NUMBER)}", folder / "model.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module, (folder / "model.py").read_text()
+    return module
 
 
 @pytest.fixture(scope="module")
@@ -190,3 +194,62 @@ def test_tensors_made_of_sizes_are_on_the_device_of_the_given(tmp_path):
     assert "3.0" in text
     found = module.build(device="meta")(torch.ones(2, 4, device="meta"))
     assert [y.device.type for y in found] == ["meta", "meta"]
+
+
+class Idle(nn.Module):
+    """Parameters that no run reads: a token, a head, a recurrent layer, a list, one that is tied."""
+
+    def __init__(self):
+        super().__init__()
+        self.mask_token = nn.Parameter(torch.zeros(1, 4))
+        self.fc = nn.Linear(4, 4)
+        self.register_buffer("seen", torch.zeros(3, dtype=torch.int64))
+        self.register_buffer("ids", torch.arange(3), persistent=False)
+        self.pooler = nn.Sequential(nn.Linear(4, 8, bias=False), nn.ReLU(), nn.BatchNorm1d(8))
+        self.heads = nn.ModuleList([nn.Conv2d(4, 2, 3, groups=2), nn.Linear(4, 3), nn.LSTM(4, 2)])
+        self.weights = nn.ParameterList([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))])
+        self.scales = nn.ParameterList([nn.Parameter(torch.ones(3)) for _ in range(2)])
+        self.tied = nn.Linear(4, 3)
+        self.tied.weight = self.heads[1].weight
+        self.pooler[2].num_batches_tracked += 7
+
+    def forward(self, x):
+        return self.heads[1](self.fc(x)) * self.scales[0] + self.scales[1]
+
+
+def both_ways(model, folder):
+    """The emitted module and the source's, each loading the other's state."""
+    net = imported(folder).build()
+    state = model.state_dict()
+    assert list(net.state_dict()) == list(state)
+    for name, value in net.state_dict().items():
+        assert torch.equal(value, state[name]), name
+    net.load_state_dict(state, strict=True)
+    model.load_state_dict(net.state_dict(), strict=True)
+    return net
+
+
+def test_what_no_run_reads_stays_under_its_name(tmp_path):
+    model, x = Idle().eval(), torch.rand(2, 4)
+    graph = regraft.load(model, (x,))
+    rewritten = regraft.rewrite(graph, to="torch")
+    assert not regraft.api.targets.removal(graph, rewritten).tensors
+    _, report = regraft.rewrite_file(graph, rewritten, tmp_path / "a", to="torch")
+    assert report.passed
+    text = (tmp_path / "a" / "model.py").read_text()
+    joined = "".join(text.split())
+    assert "nn.Sequential(nn.Linear(4,8,bias=False),nn.Identity(),nn.BatchNorm1d(8))" in joined
+    assert "nn.Conv2d(4, 2, 3, groups=2)" in text
+    assert "* self.scales[0] + self.scales[1]" in text
+    net = both_ways(model, tmp_path / "a")
+    assert net.tied.weight is net.heads[1].weight
+    torch.testing.assert_close(net(x), model(x))
+
+
+def test_a_pass_by_name_removes_what_no_run_reads(tmp_path):
+    graph = regraft.load(Idle().eval(), (torch.rand(2, 4),))
+    regraft.save(regraft.rewrite(graph, ["drop-unused-modules"]), tmp_path / "b", to="torch")
+    names = set(imported(tmp_path / "b").build().state_dict())
+    assert not any(name.startswith(("mask_token", "seen", "pooler", "heads.0", "weights")) for name in names)
+    regraft.save(regraft.rewrite(graph, to="mindspore"), tmp_path / "c", to="mindspore")
+    assert "mask_token" not in (tmp_path / "c" / "model.py").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..dialect import Dialect
 from .class_modules import make_instance
-from .containers import make_container
+from .containers import make_container, make_parameter_list
 from .contraction import Contraction
 from .emitted_net import EmittedNet
 from .layers import make_layer
@@ -19,10 +19,13 @@ def build_net(contraction: Contraction, dialect: Dialect, *, explicit: bool = Fa
         dialect: what is written.
         explicit: whether layers state the initial distributions that are the framework's defaults too.
     """
-    net = EmittedNet(ModulePlan(contraction.graph, contraction), dialect, explicit=explicit)
+    keeps_unread = contraction.graph.origin.framework == (dialect.keeps or None)
+    plan = ModulePlan(contraction.graph, contraction, keeps_unread=keeps_unread)
+    net = EmittedNet(plan, dialect, explicit=explicit)
     layers = {key: make_layer(net, net.tree.module(key)) for key in net.modules.position}
     for level in net.levels:
         for key in level:
             module = net.tree.module(key)
-            net.by_module[key] = layers[key] or make_container(net, module) or make_instance(net, module)
+            held = layers[key] or make_parameter_list(net, module) or make_container(net, module)
+            net.by_module[key] = held or make_instance(net, module)
     return net

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....ir import Module
 from ..borrowed_layers import PLAIN_SEQUENCES, borrowed_layers
+from ..emitting import State
 from ..expressions import (
     IDENTITY,
     LIST,
@@ -33,11 +34,7 @@ def make_container(net: EmittedNet, module: Module) -> EmittedModule | None:
         return None
     emitted = set(net.modules.children(module.key))
     last = max(
-        (
-            i
-            for i, c in enumerate(net.modules.named_children(module.key).values())
-            if c in net.contraction.used
-        ),
+        (i for i, c in enumerate(net.modules.named_children(module.key).values()) if c in net.modules.used),
         default=-1,
     )
     borrowed = borrowed_layers(net.tree, module.key, net.dialect.names)
@@ -51,16 +48,31 @@ def make_container(net: EmittedNet, module: Module) -> EmittedModule | None:
             parts[attribute] = Member(child)
         elif child in borrowed and body is not None:
             parts[attribute] = Access((borrowed[child],))
-        elif child in net.contraction.used:
+        elif child in net.modules.used:
             return None
     values = tuple(Argument("", part) for part in parts.values())
-    if body is None:
+    if body is None and (module.container == "list" or not net.modules.is_idle(module.key)):
         made.constructor = Call(net.dialect.module_list, (Argument("", Call(LIST, values)),))
     elif ordinal:
         made.constructor = Call(net.dialect.sequential, values)
     else:
         pairs = Call("OrderedDict", tuple(Argument(name, part) for name, part in parts.items()))
         made.constructor = Call(net.dialect.sequential, (Argument("", Expression((pairs,))),))
+    return made
+
+
+def make_parameter_list(net: EmittedNet, module: Module) -> EmittedModule | None:
+    """Return a list of parameters, as their framework has one; None for any other module."""
+    base, names = net.dialect.parameter_list, list(module.parameters)
+    plain = module.class_name == "ParameterList" and not module.children and module.key != 0
+    if base is None or not plain or names != [str(at) for at in range(len(names))]:
+        return None
+    held = [net.graph.parameter(key) for key in module.parameters.values()]
+    if any(p.is_buffer or module.key not in net.modules.declared.get(p.key, ()) for p in held):
+        return None
+    values = tuple(Argument("", net.dialect.parameter(p, "value")) for p in held)
+    made = EmittedModule(module.key, Call(base, (Argument("", Call(LIST, values)),)))
+    made.state = {p.key: State(-1, name) for name, p in zip(names, held, strict=True)}
     return made
 
 
@@ -94,6 +106,6 @@ def is_chain(net: EmittedNet, module: Module, body: Body) -> bool:
     expected = [
         c
         for c in net.modules.named_children(module.key).values()
-        if c in net.contraction.used and net.tree.calls(c)
+        if c in net.modules.used and net.tree.calls(c)
     ]
     return at == body.outputs[0] and order == expected

@@ -87,4 +87,5 @@ class EmittedNet:
         holder = self.contraction.holder(start, parameter) if holder is None else holder
         assert holder is not None
         path = () if holder == start else self.module_path(start, holder)
-        return Access((*path, self.by_module[holder].state[parameter].name))
+        name = self.by_module[holder].state[parameter].name
+        return Access((*path, int(name) if name.isdigit() else name))

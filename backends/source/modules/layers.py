@@ -8,7 +8,7 @@ from dataclasses import replace
 from ....ir import Constant, Module, Operator, Parameter, Value
 from ..definitions import Definition
 from ..emission import emit_layer
-from ..emitting import NnLayer, Refused, View
+from ..emitting import NnLayer, Refused, State, View
 from ..expressions import Argument, Call, Part
 from .contraction import Body
 from .emitted_net import EmittedModule, EmittedNet
@@ -19,6 +19,8 @@ def make_layer(net: EmittedNet, module: Module) -> EmittedModule | None:
     """Return a module that does what one layer does on its own parameters; None for any other."""
     body = net.modules.bodies.get(module.key)
     children = net.modules.children(module.key)
+    if body is None and not children and module.key != 0:
+        return _make_idle(net, module)
     activation = None if body is None or not children else _find_activation(net, module, body)
     if (
         module.key == 0
@@ -48,6 +50,27 @@ def make_layer(net: EmittedNet, module: Module) -> EmittedModule | None:
         value = operands[state.slot]
         assert value is not None
         made.state[value.node] = state
+    filled = {name for name, *_ in layer.extra}
+    for name, key in net.modules.saved(module.key):
+        if key not in made.state:
+            if name not in filled:
+                return None  # a layer of the framework would not hold it
+            made.state[key] = State(-1, name)
+            made.extra = [extra for extra in made.extra if extra[0] != name]
+    return made
+
+
+def _make_idle(net: EmittedNet, module: Module) -> EmittedModule | None:
+    """Return a layer that never runs and is there for its parameters; None where it is no layer."""
+    held = dict(net.modules.saved(module.key))
+    if not held:
+        return None
+    parameters = {name: net.graph.parameter(key) for name, key in held.items()}
+    constructor = None if module.namesake else net.dialect.idle_layer(module, parameters)
+    if constructor is None:
+        return None
+    made = EmittedModule(module.key, constructor)
+    made.state = {key: State(-1, name) for name, key in held.items()}
     return made
 
 

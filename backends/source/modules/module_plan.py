@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from ....ir import Graph, Parameter, Value
 from ..regions import is_region
-from .contraction import Body, Contraction, given_value
+from .contraction import Body, Contraction, given_value, prefixes
 
 
 class ModulePlan:
     """The modules of a graph that are written.
 
+    Args:
+        graph: the graph.
+        contraction: the bodies of its calls.
+        keeps_unread: whether modules that hold saved parameters are written though no operator reads them.
+
     Attributes:
+        used: keys of the modules that are needed.
         bodies: module -> the body of its first call.
         paths: module -> its path in the source.
         position: module -> its place in the order in which the framework will walk the modules.
         declared: parameter -> modules that declare it, in that order; the others are tied to the first.
     """
 
-    def __init__(self, graph: Graph, contraction: Contraction) -> None:
+    def __init__(self, graph: Graph, contraction: Contraction, *, keeps_unread: bool = False) -> None:
         self.graph, self.tree, self.contraction = graph, graph.modules, contraction
+        self._saved = self._find_saved() if keeps_unread else {}
+        self.used = contraction.used | set().union(*map(self._and_above, self._saved))
         self.bodies: dict[int, Body] = {}
         for body in contraction.bodies.values():
             self.bodies.setdefault(body.module, body)
@@ -26,6 +34,27 @@ class ModulePlan:
         self.position = {key: at for at, key in enumerate(self._walk())}
         self._owners = {child: key for key in self.position for _, child in self.children(key)}
         self.declared = self._find_declaring()
+
+    def _find_saved(self) -> dict[int, list[int]]:
+        """Return module -> the parameters that it holds in checkpoints of the source."""
+        saved = {p.key for p in self.graph.parameters() if p.role != "non_persistent"}
+        held = {m.key: [key for key in m.parameters.values() if key in saved] for m in self.tree}
+        return {module: keys for module, keys in held.items() if keys}
+
+    def is_idle(self, module: int) -> bool:
+        """Whether neither a module nor any in it ever runs."""
+        return not any(self.tree.calls(key) for key in (module, *self.tree.below(module)))
+
+    def saved(self, module: int) -> list[tuple[str, int]]:
+        """Return (attribute, parameter) of what a module holds for checkpoints of the source, read or not."""
+        saved = self._saved.get(module, ())
+        return [(name, key) for name, key in self.tree.module(module).parameters.items() if key in saved]
+
+    def _and_above(self, module: int) -> set[int]:
+        """Return the modules on the canonical path to a module, itself included."""
+        path = self.tree.path(module)
+        found = map(self.tree.find, (path, *prefixes(path)))
+        return {each.key for each in found if each is not None}
 
     def _walk(self) -> list[int]:
         """Return emitted modules, each before those that it holds, which is how a framework walks them."""
@@ -48,7 +77,7 @@ class ModulePlan:
         return [
             (name, child)
             for name, child in self.named_children(key).items()
-            if child in self.contraction.used and self.paths[child] == (f"{above}.{name}" if above else name)
+            if child in self.used and self.paths[child] == (f"{above}.{name}" if above else name)
         ]
 
     def _find_declaring(self) -> dict[int, list[int]]:
@@ -63,6 +92,9 @@ class ModulePlan:
                     holder = self.contraction.holder(body.module, value.node)
                     if holder is not None:
                         found.setdefault(value.node, set()).add(holder)
+        for module, keys in self._saved.items():
+            for key in keys:
+                found.setdefault(key, set()).add(module)
         return {
             p: sorted(ms, key=lambda m: self.position.get(m, len(self.position))) for p, ms in found.items()
         }
