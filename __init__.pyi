@@ -17,6 +17,7 @@ from .api.extensions import load_extension as load_extension
 from .api.extensions import parse_pass as parse_pass
 from .api.findings import Findings as Findings
 from .api.fixes import Fixed as Fixed
+from .api.model_diff import diff_models as diff_models
 from .api.targets import Rewritten as Rewritten
 from .api.targets import rewrite_file as rewrite_file
 from .api.targets import save as save

@@ -1,4 +1,4 @@
-"""`regraft diff`: compare two checkpoints, or a checkpoint with a net."""
+"""`regraft diff`: compare two models, two checkpoints, or a checkpoint with a net."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .loading import parse_inputs
+from .model_diff import print_model_diff
+from .pages import html_option
 from .printing import (
     add_row,
     doing,
@@ -25,9 +28,19 @@ if TYPE_CHECKING:
     from ..checkpoints.runs import Runs
 
 
-@click.command(short_help="Compare two checkpoints, or a net with one.")
+@click.command(short_help="Compare two models, two checkpoints, or a net with one.")
 @click.argument("first")
 @click.argument("second")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[NAME=]SHAPE[:DTYPE]",
+    help="Example input of two models, as `regraft show` takes it; repeat.",
+)
+@click.option(
+    "--weights", is_flag=True, help="Compare the tensors of two .onnx or .mindir files alone, by their names."
+)
 @click.option(
     "--map",
     "map_",
@@ -35,50 +48,104 @@ if TYPE_CHECKING:
     help="A renames.json whose two sides these are, or pairs of paths.",
 )
 @click.option("--part", metavar="NAME", help="The set of tensors to read where a file holds several.")
+@click.option(
+    "--output-format",
+    "form",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Markdown, for two models, is for the comment of a pull request.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
+@html_option
+@click.option("--trust", is_flag=True, help="Let a .pt2 file RUN CODE, as `regraft show` does.")
 @click.pass_context
 def diff(
-    ctx: click.Context, first: str, second: str, map_: Path | None, part: str | None, as_json: bool
+    ctx: click.Context,
+    first: str,
+    second: str,
+    inputs: tuple[str, ...],
+    weights: bool,
+    map_: Path | None,
+    part: str | None,
+    form: str,
+    as_json: bool,
+    html: Path | None,
+    trust: bool,
 ) -> None:
-    """Compare two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx, .mindir), tensor by tensor.
+    """Compare two models, or two checkpoints.
 
-    Exit code 1 on any difference. Without --json, the report only counts equal tensors.
+    Two models (.onnx, .mindir, .pt2, x-symbol.json, file.py:Name, WHICH IS RUN) are compared as reviews
+    compare code: modules, operators with their attributes, weights, inputs and outputs; parts that moved or
+    have another name are shown as moved. Operators of file.py:Name are compared with --input.
 
-    FIRST may be a MODEL, file.py:Name, WHICH IS RUN: the report says whether the checkpoint holds a tensor
-    for each of its parameters, or lost some when it was saved because they shared a name.
+    Two checkpoints (.ckpt, .safetensors, .params, .pth, .onnx, .mindir) are compared tensor by tensor; the
+    report only counts equal tensors.
+
+    One MODEL, file.py:Name, and one checkpoint: the report says whether the checkpoint holds a tensor for
+    each parameter of the model, or lost some when it was saved because they shared a name.
 
     FIRST and SECOND may be folders: checkpoints in shards with their index, or one checkpoint per epoch, to
     show where two training runs diverge.
-    """
-    from ..api import weights
 
+    Exit code 1 on any difference.
+    """
+    from ..api import weights as checkpoints
+
+    ctx.params["as_json"] = as_json = as_json or form == "json"  # an error is a document then too
     with report_errors(ctx):
+        if are_models(first, second, shown=bool(inputs)) and not (weights or map_ or part):
+            from ..api.model_diff import diff_models
+
+            with doing(f"comparing {first} and {second}"):
+                found = diff_models(first, second, parse_inputs(inputs), trust=trust)
+            print_model_diff(found, "json" if as_json else form, html)
+            ctx.exit(0 if found.equal else 1)
+        if inputs or html or trust or form == "markdown":
+            raise click.UsageError(
+                "expected two models, because of --input, --html, --trust or markdown, got a checkpoint"
+            )
         if is_model(first) or is_model(second):
             model, file = (first, second) if is_model(first) else (second, first)
             if map_ is not None:
                 raise click.UsageError("--map is for two checkpoints")
             with doing(f"comparing {model} and {file}"):
-                fit = weights.fit(model, file, part=part)
+                fit = checkpoints.fit(model, file, part=part)
             if as_json:
                 print_json(fit.to_json())
             else:
                 _print_fit(fit)
             ctx.exit(0 if fit.equal else 1)
-        if weights.are_runs(first, second):
+        if checkpoints.are_runs(first, second):
             with doing(f"comparing {first} and {second}"):
-                runs = weights.diff_runs(first, second, map_)
+                runs = checkpoints.diff_runs(first, second, map_)
             if as_json:
                 print_json(runs.to_json())
             else:
                 _print_runs(runs)
             ctx.exit(0 if runs.equal else 1)
         with doing(f"comparing {first} and {second}"):
-            report = weights.diff(first, second, map_, part=part)
+            report = checkpoints.diff(first, second, map_, part=part)
         if as_json:
             print_json(report.to_json())
         else:
             _print_diff(report)
         ctx.exit(0 if report.equal else 1)
+
+
+def are_models(first: str, second: str, *, shown: bool) -> bool:
+    """Whether both arguments name models, and not a model's code and a file of its weights.
+
+    Args:
+        first: an argument.
+        second: the other.
+        shown: whether example inputs were given, which code needs to be read as a graph.
+    """
+    from .. import api
+
+    code = [is_model(text) for text in (first, second)]
+    files = [not is_code and api.is_data(text) for is_code, text in zip(code, (first, second), strict=True)]
+    return all(code) or all(files) or (shown and any(code) and any(files))
 
 
 def is_model(text: str) -> bool:

@@ -70,30 +70,8 @@ class Loading:
     extensions: tuple[str, ...]
 
     def parse_inputs(self) -> list[object] | dict[str, object] | None:
-        """Return the --input options as `api.load` takes them: by name when every one has a name."""
-        from ..frontends import InputSpec
-        from ..frontends.input_files import read_array, read_arrays
-        from ..ir import UsageError
-
-        specs: list[tuple[str, object]] = []
-        for text in self.inputs:
-            name, at, path = text.rpartition("@")
-            if at and (not name or name.endswith("=")):
-                specs.append((name.removesuffix("="), read_array(Path(path))))
-            else:
-                spec = InputSpec.parse(text)
-                specs.append((spec.name, spec))
-        if self.data is not None:
-            specs += read_arrays(self.data).items()
-        names = [name for name, _ in specs if name]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise UsageError("E001", f"expected --input {twice}=… once, got it twice")
-        if specs and all(name for name, _ in specs):
-            return dict(specs)
-        if any(name and not isinstance(value, InputSpec) for name, value in specs):
-            raise UsageError("E001", "expected a name for every input, because arrays have names")
-        return [value for _, value in specs] or None
+        """Return the --input and --data options as `api.load` takes them."""
+        return parse_inputs(self.inputs, self.data)
 
     def constructor(self) -> dict[str, object]:
         """Return the --arg options: Python literals or JSON's, else text."""
@@ -142,6 +120,35 @@ class Loading:
             "constants": self.constant_inputs(),
             "trust": self.trust,
         }
+
+
+def parse_inputs(
+    inputs: tuple[str, ...], data: Path | None = None
+) -> list[object] | dict[str, object] | None:
+    """Return the --input options as `api.load` takes them: by name when every one has a name."""
+    from ..frontends import InputSpec
+    from ..frontends.input_files import read_array, read_arrays
+    from ..ir import UsageError
+
+    specs: list[tuple[str, object]] = []
+    for text in inputs:
+        name, at, path = text.rpartition("@")
+        if at and (not name or name.endswith("=")):
+            specs.append((name.removesuffix("="), read_array(Path(path))))
+        else:
+            spec = InputSpec.parse(text)
+            specs.append((spec.name, spec))
+    if data is not None:
+        specs += read_arrays(data).items()
+    names = [name for name, _ in specs if name]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError("E001", f"expected --input {twice}=… once, got it twice")
+    if specs and all(name for name, _ in specs):
+        return dict(specs)
+    if any(name and not isinstance(value, InputSpec) for name, value in specs):
+        raise UsageError("E001", "expected a name for every input, because arrays have names")
+    return [value for _, value in specs] or None
 
 
 def constructor_arguments(given: tuple[str, ...]) -> dict[str, object]:

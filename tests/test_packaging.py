@@ -126,11 +126,12 @@ class TestAction:
 
     @pytest.mark.slow
     def test_check_and_verify_are_in_the_summary(self, tmp_path: Path) -> None:
-        inputs = {"MODEL": str(SYMBOL), "INPUT": "data=1x1x3x3\n", "TARGET": str(SYMBOL)}
+        inputs = {"MODEL": str(SYMBOL), "INPUT": "data=1x1x3x3\n", "TARGET": str(SYMBOL), "BASE": str(SYMBOL)}
         done, summary = self.act(tmp_path, **inputs)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "### `regraft check`: clean" in summary
         assert "### `regraft verify`: equal" in summary
+        assert "### `regraft diff`: equal" in summary
 
     def test_what_fails_fails_the_job_and_no_text_is_a_command(self, tmp_path: Path) -> None:
         done, summary = self.act(tmp_path, MODEL="$(touch pwned)`touch pwned`.json", TARGET="")

@@ -94,7 +94,7 @@ def render_page(data: dict[str, Any], language: str = "en") -> str:
     document = _clean({**said_in(data, language), "words": words, "language": language})
     scripts = [_vendored(f"{name}.min.js") for name in _LIBRARIES]
     scripts.append("\n".join(_read(f"script/{name}.js") for name in _SCRIPTS))
-    style = _read("page.css")
+    style = page_style()
     source = document["source"] or {}
     titles = [net["title"] for net in (source, document["target"]) if net]
     return _PAGE.format(
@@ -115,6 +115,11 @@ def embed(value: object) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def page_style() -> str:
+    """Return the style sheet of all pages."""
+    return _read("page.css")
 
 
 def _policy(scripts: Sequence[str], style: str) -> str:

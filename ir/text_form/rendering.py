@@ -139,7 +139,7 @@ class _Renderer:
         nested = node.subgraphs()
         plain = {k: v for k, v in node.attributes.items() if k not in nested}
         if plain:
-            text += " {" + ", ".join(f"{k}={_literal(v)}" for k, v in sorted(plain.items())) + "}"
+            text += " {" + ", ".join(f"{k}={literal(v)}" for k, v in sorted(plain.items())) + "}"
         text += " : " + ", ".join("?" if t is None else str(t) for t in node.types)
         if node.call is not None:
             text += f" @ {self._call_ref(node.call)}"
@@ -156,7 +156,7 @@ class _Renderer:
         size = int(np.prod(node.data.shape, dtype=np.int64))
         if node.data.load is None or size > _SMALL:
             return f"<{node.data.content_digest()}>"
-        return _literal(node.data.numpy().tolist())
+        return literal(node.data.numpy().tolist())
 
     @staticmethod
     def _parameter_facts(node: Parameter) -> str:
@@ -164,7 +164,7 @@ class _Renderer:
         if node.declared != node.name:
             facts.append(f"declared={quote(node.declared)}")
         if node.absorbed:
-            facts.append(f"absorbed={_literal(node.absorbed)}")
+            facts.append(f"absorbed={literal(node.absorbed)}")
         if node.initializer is not None:
             facts.append(f"init={node.initializer}")
         if node.role:
@@ -176,14 +176,14 @@ class _Renderer:
         return f" {{{', '.join(facts)}}}" if facts else ""
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
     """Return a Python-like literal that parses back to the same value."""
     if is_array(value):
-        return f"tensor {_literal(value.tolist())} : {TensorType(dtype_name(value.dtype), value.shape)}"
+        return f"tensor {literal(value.tolist())} : {TensorType(dtype_name(value.dtype), value.shape)}"
     if isinstance(value, str):
         return quote(value)
     if is_sequence(value):
-        return "[" + ", ".join(map(_literal, value)) + "]"
+        return "[" + ", ".join(map(literal, value)) + "]"
     if isinstance(value, bytes):
         return quote(value.decode("utf-8", "replace"))
     return repr(value)  # int, float (inf and nan included), bool, complex
