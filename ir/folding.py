@@ -33,7 +33,7 @@ def fold_normalisation(array: Array | None, statistics: Sequence[Array], epsilon
     Args:
         array: the weight, or the bias; None for a layer without a bias.
         statistics: gamma, beta, mean and variance, each of the shape (channels,).
-        epsilon: what is added to the variance.
+        epsilon: what is added to the variance, which is taken as the float32 that ONNX and kernels hold.
         axis: the weight's axis of output channels; -1 for the bias, which is shifted too.
 
     Returns:
@@ -47,7 +47,7 @@ def fold_normalisation(array: Array | None, statistics: Sequence[Array], epsilon
         array([-5.], dtype=float32)
     """
     gamma, beta, mean, variance = (a.astype(np.float64) for a in statistics)
-    scale = gamma / np.sqrt(variance + epsilon)
+    scale = gamma / np.sqrt(variance + np.float64(np.float32(epsilon)))
     if array is not None and axis >= 0:
         channels = [1] * array.ndim
         channels[axis] = -1

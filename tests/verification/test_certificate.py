@@ -10,6 +10,7 @@ from regraft import certify
 from regraft.ir import Graph, parse
 from regraft.ir.nodes import Parameter
 from regraft.ir.tensors import TensorData
+from regraft.passes import parse_pass, run_passes
 from regraft.verification.certificate import recheck
 
 
@@ -108,6 +109,47 @@ graph main {{
     graphs = [parse(text.format(op=op, above=repr(above), type=kind)) for op in (own, other)]
     found = certify(graphs[0], graphs[1], output=tmp_path / "c.json", seed=3)
     assert found.passed is equal, found.report
+
+
+GELU = """
+graph main {{
+  %x = input "x" : f32[4,3]
+  %h = const 0.5 : f32[]
+  %c = const {cubic} : f32[]
+  %s = const 0.7978845834732056 : f32[]
+  %3 = const 3.0 : f32[]
+  %1 = const 1.0 : f32[]
+  %p = Pow(%x, %3) : f32[4,3]
+  %q = Mul(%p, %c) : f32[4,3]
+  %a = Add(%x, %q) : f32[4,3]
+  %m = Mul(%a, %s) : f32[4,3]
+  %t = Tanh(%m) : f32[4,3]
+  %o = Add(%t, %1) : f32[4,3]
+  %l = Mul(%x, %h) : f32[4,3]
+  %y = Mul(%l, %o) : f32[4,3]
+  return "y" = %y
+}}"""
+
+
+def test_a_gelu_that_was_written_out_is_its_operator(tmp_path: Path) -> None:
+    target = parse("""graph main {
+  %x = input "x" : f32[4,3]
+  %y = Gelu(%x) {approximate="tanh"} : f32[4,3]
+  return "y" = %y
+}""")
+    for cubic, grade in ((0.044714998453855515, "folded"), (0.04471, "different")):
+        found = certify(parse(GELU.format(cubic=cubic)), target, output=tmp_path / "c.json", seed=3)
+        assert found.grade == grade, found.report
+
+
+def test_a_fold_adds_the_epsilon_that_both_files_hold(tmp_path: Path) -> None:
+    """Fold with variances as small as epsilon, which is one number in Python and another in float32."""
+    source = filled(CONV, v=np.full(3, 1e-5, np.float32))
+    graph = source.copy()
+    run_passes(graph, [parse_pass("prepare-for-inference")])
+    assert [node.op_type for node in graph.operators()] == ["Conv", "Relu"]
+    found = certify(source, graph, output=tmp_path / "c.json", seed=3)
+    assert (found.passed, found.grade) == (True, "folded"), found.report
 
 
 def test_a_mutated_certificate_is_refused_or_not_certified(tmp_path: Path) -> None:

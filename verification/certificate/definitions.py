@@ -263,13 +263,14 @@ def _stating(graph: Graph, key: int) -> Callable[[Definitions], str]:
     return state
 
 
-def define_numbers(definitions: Definitions) -> None:
+def define_numbers(definitions: Definitions, tensors: Iterable[str]) -> None:
     """State for each tensor of one number the root, the quotient or the decimal that it is the rounding of.
 
     Frameworks write one formula with different roundings: division by 1.4142135, product with 0.70710677.
     """
     known = {row["tensor"] for row in definitions.rows}
-    for name, data in list(definitions.tensors.data.items()):
+    for name in tensors:
+        data = definitions.tensors.data[name]
         if name in known or math.prod(data.shape) != 1 or not data.dtype.startswith("float"):
             continue
         array = data.numpy().reshape(())
@@ -298,7 +299,7 @@ def _number_behind(array: Array) -> Callable[[Definitions], str] | None:
     if 2 <= inverse <= 65536 and math.isqrt(inverse) ** 2 != inverse and rounds(1 / math.sqrt(inverse)):
         return signed(lambda out: out.op("Reciprocal", out.root(inverse)))
     quotient = Fraction(value).limit_denominator(1 << 16)
-    for found in (quotient, Fraction(f"{value:.6g}")):
+    for found in (Fraction(f"{value:.6g}"), quotient):  # 0.044715 is 8943 / 200000, not 1 / 22.36...
         small = found.numerator < 1 << 24 and found.denominator < 1 << 60
         if small and found.denominator & (found.denominator - 1) and rounds(float(found)):
             return signed(_quotient(found))

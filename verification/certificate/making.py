@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,9 +110,7 @@ def certify_graphs(
     document["tensors"] = tensors.entries
     report = _check(document, path, seed, units)
     if not report["equal"]:
-        define_numbers(definitions)
-        report = _check(document, path, seed, units)
-    if not report["equal"]:
+        define_numbers(definitions, _of_one_side(forms, tensors))
         report = _check({**document, "axioms": _AXIOMS}, path, seed, units)
     return Certified(path, report)
 
@@ -122,6 +121,24 @@ def _check(document: dict[str, Any], path: Path, seed: int | None, units: float)
         return recheck.check(recheck.read_certificate(path), seed=seed, units=units)
     except recheck.CertificateError as error:
         raise ModelError("E103", f"expected two models that a certificate can compare: {error}") from error
+
+
+def _of_one_side(forms: Sequence[dict[str, Any]], tensors: TensorTable) -> list[str]:
+    """Return the tensors that one graph has and the other has neither as a constant nor as an attribute."""
+    both = [dict.fromkeys(form["constants"].values()) for form in forms]
+    attributes = {
+        number
+        for form in forms
+        for row in form["nodes"]
+        for number in row.get("attributes", {}).values()
+        if isinstance(number, float)
+    }
+    return [
+        name
+        for mine, other in (both, both[::-1])
+        for name in mine
+        if name not in other and not attributes.intersection(tensors.entries[name].get("values", []))
+    ]
 
 
 def _in_order(own: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -163,5 +180,8 @@ def _sizes(source: Graph, target: Graph, forms: Sequence[dict[str, Any]]) -> lis
 
 
 def _pairs(forms: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """Return the calls that have one name in both."""
-    return [[name, name] for name in forms[0]["calls"] if name in forms[1]["calls"]]
+    """Return the calls that have one name in both, but for what a format makes of its dots."""
+    others = {re.sub(r"\W", "_", name): name for name in forms[1]["calls"]}
+    return [
+        [name, others[plain]] for name in forms[0]["calls"] if (plain := re.sub(r"\W", "_", name)) in others
+    ]
