@@ -15,7 +15,7 @@ import numpy as np
 
 from ..formats.renames import DERIVED, FOLDED, Norm, Rename, read_renames
 from ..ir import ModelError, TensorData, numpy_dtype, require_name, require_shape
-from ..ir.folding import fold_normalisation
+from ..ir.folding import fold_normalisations
 from ..ir.types import DTYPES, STORED_DTYPES
 from .joins import Join, read_joins
 from .spelling import COUNTER
@@ -91,6 +91,7 @@ class Map:
             ModelError: when what was taken in has another shape than the channels, or is damaged.
         """
         data = given[self.source_name(row)] if row.source else None
+        taken: list[tuple[Norm, list[TensorData]]] = []
         for norm in row.norms:
             names = self.statistics(norm)
             channels = (row.shape[norm.axis],)
@@ -105,7 +106,9 @@ class Map:
                     + ", ".join(str(list(statistic.shape)) for statistic in statistics),
                     place=str(self.path),
                 )
-            data = _taken_in(data, statistics, norm, tuple(row.shape), row.dtype)
+            taken.append((norm, statistics))
+        if taken:
+            data = _taken_in(data, taken, tuple(row.shape), row.dtype)
         assert data is not None
         return applied(row, data)
 
@@ -306,14 +309,14 @@ def applied(row: Rename, data: TensorData, *, reverse: bool = False) -> TensorDa
 
 def _taken_in(
     data: TensorData | None,
-    statistics: Sequence[TensorData],
-    norm: Norm,
+    taken: Sequence[tuple[Norm, list[TensorData]]],
     shape: tuple[int, ...],
     dtype: str,
 ) -> TensorData:
     def load() -> np.ndarray:
         array = None if data is None else data.numpy()
-        return fold_normalisation(array, [s.numpy() for s in statistics], norm.epsilon, norm.axis)
+        norms = [([s.numpy() for s in statistics], norm.epsilon) for norm, statistics in taken]
+        return fold_normalisations(array, norms, taken[0][0].axis)
 
     return TensorData(dtype, shape, load)
 

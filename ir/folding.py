@@ -27,13 +27,15 @@ class Fold:
     axis: int
 
 
-def fold_normalisation(array: Array | None, statistics: Sequence[Array], epsilon: float, axis: int) -> Array:
-    """Return a layer's weight or bias with the normalisation behind it folded in, computed in float64.
+def fold_normalisations(
+    array: Array | None, norms: Sequence[tuple[Sequence[Array], float]], axis: int
+) -> Array:
+    """Return a layer's weight or bias with the normalisations behind it folded in, rounded once from float64.
 
     Args:
         array: the weight, or the bias; None for a layer without a bias.
-        statistics: gamma, beta, mean and variance, each of the shape (channels,).
-        epsilon: what is added to the variance, which is taken as the float32 that ONNX and kernels hold.
+        norms: gamma, beta, mean and variance of each, all of the shape (channels,); and what is added to the
+            variance, which is taken as the float32 that ONNX and kernels hold.
         axis: the weight's axis of output channels; -1 for the bias, which is shifted too.
 
     Returns:
@@ -41,18 +43,21 @@ def fold_normalisation(array: Array | None, statistics: Sequence[Array], epsilon
 
     Example:
         >>> two, three, four, one = (np.full(1, v, np.float32) for v in (2, 3, 4, 1))
-        >>> fold_normalisation(np.ones((1, 1), np.float32), [two, three, four, one], 0.0, 0)
+        >>> fold_normalisations(np.ones((1, 1), np.float32), [([two, three, four, one], 0.0)], 0)
         array([[2.]], dtype=float32)
-        >>> fold_normalisation(None, [two, three, four, one], 0.0, -1)
+        >>> fold_normalisations(None, [([two, three, four, one], 0.0)], -1)
         array([-5.], dtype=float32)
     """
-    gamma, beta, mean, variance = (a.astype(np.float64) for a in statistics)
-    scale = gamma / np.sqrt(variance + np.float64(np.float32(epsilon)))
+    scale, shift = np.float64(1), np.float64(0)
+    for statistics, epsilon in norms:
+        gamma, beta, mean, variance = (a.astype(np.float64) for a in statistics)
+        own = gamma / np.sqrt(variance + np.float64(np.float32(epsilon)))
+        scale, shift = scale * own, shift * own + (beta - mean * own)
     if array is not None and axis >= 0:
         channels = [1] * array.ndim
         channels[axis] = -1
         folded = np.empty(array.shape, array.dtype)  # numpy's buffers, and no copy of it all in float64
         return np.multiply(array, scale.reshape(channels), out=folded, dtype=np.float64, casting="unsafe")
     before = 0.0 if array is None else array.astype(np.float64)
-    wanted = statistics[1].dtype if array is None else array.dtype
-    return (before * scale + (beta - mean * scale)).astype(wanted)
+    wanted = norms[0][0][1].dtype if array is None else array.dtype
+    return np.asarray(before * scale + shift).astype(wanted)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ..ir import DOMAIN, Array, Constant, Graph, Module, Operator, Parameter, TensorData, Value
-from ..ir.folding import Fold, fold_normalisation
+from ..ir.folding import Fold, fold_normalisations
 from .base import Change, Pass
 from .eliminate_identities import drop_idle_constants
 from .places import Places
@@ -91,6 +91,7 @@ class _Folding:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._statistics: dict[int, None] = {}
+        self._taken: dict[int, tuple[TensorData | None, list[tuple[list[TensorData], float]]]] = {}
 
     @cached_property
     def _names(self) -> set[str]:
@@ -156,9 +157,13 @@ class _Folding:
                 )
                 provenance.folds[into.key] = (*taken, Fold(own, epsilon, axis))
 
+        first, norms = self._taken.setdefault(into.key, (before, []))
+        norms.append((statistics, epsilon))
+
         def load() -> Array:
-            array = None if before is None else before.numpy()
-            return fold_normalisation(array, [data.numpy() for data in statistics], epsilon, axis)
+            array = None if first is None else first.numpy()
+            own = [([data.numpy() for data in statistics], epsilon) for statistics, epsilon in norms]
+            return fold_normalisations(array, own, axis)
 
         known = all(d.load is not None for d in statistics) and (before is None or before.load is not None)
         into.data = replace(into.data, load=load if known else None, storage=None, digest="", place=None)

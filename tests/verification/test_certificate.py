@@ -142,9 +142,10 @@ def test_a_gelu_that_was_written_out_is_its_operator(tmp_path: Path) -> None:
         assert found.grade == grade, found.report
 
 
-def test_a_fold_adds_the_epsilon_that_both_files_hold(tmp_path: Path) -> None:
-    """Fold with variances as small as epsilon, which is one number in Python and another in float32."""
-    source = filled(CONV, v=np.full(3, 1e-5, np.float32))
+def test_folds_add_the_epsilon_that_both_files_hold_and_are_rounded_once(tmp_path: Path) -> None:
+    """Fold twice with variances as small as epsilon, one number in Python and another in float32."""
+    again = "%2 = BatchNormalization(%1, %g, %b, %m, %v) : f32[N,3,5,5]\n  %y = Relu(%2)"
+    source = filled(CONV.replace("%y = Relu(%1)", again), v=np.full(3, 1e-5, np.float32))
     graph = source.copy()
     run_passes(graph, [parse_pass("prepare-for-inference")])
     assert [node.op_type for node in graph.operators()] == ["Conv", "Relu"]
