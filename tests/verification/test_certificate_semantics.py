@@ -1,6 +1,6 @@
 """The checker's operators against ONNX's reference evaluator, on whole numbers whose results are exact."""
 
-import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,6 +56,36 @@ ROWS = (
 )
 
 
+def empty_run() -> recheck.Run:
+    """Return a run without graphs, in one field."""
+    tensors = recheck.Tensors(Path(), {})
+    check = recheck.Check(None, tensors, [2097143], b"k")
+    return recheck.Run(check, 2097143, {})
+
+
+def as_data(run: recheck.Run, array: np.ndarray) -> recheck.Val:
+    """Return an array as the value of an input, of which nothing is known before a run."""
+    val = run.term("drawn", array.shape, (), "x", array.shape)
+    val.held = run.field.image(array)
+    return val
+
+
+def apply(run, name: str, attributes: dict, operands: list, outs: list[str]) -> list[recheck.Val]:
+    """Apply the checker's operator to arrays, or to values."""
+    names = ["" if a is None else f"i{i}" for i, a in enumerate(operands)]
+    env = {}
+    for n, a in zip(names, operands, strict=True):
+        kind = str(a.dtype) if isinstance(a, np.ndarray) else "float32"
+        number = (
+            recheck.mapped(recheck.Fraction, a)
+            if kind.startswith("float") and isinstance(a, np.ndarray)
+            else a
+        )
+        env[n] = a if a is None else (run.val(a) if isinstance(a, recheck.Val) else run.number(number), kind)
+    found = run.apply(recheck.Node(name, names, outs, attributes), env, strict=True)
+    return [val for val, _ in found]
+
+
 @pytest.mark.parametrize(("name", "operands", "attributes"), ROWS)
 def test_an_operator_is_exact(name: str, operands: list[np.ndarray | None], attributes: dict) -> None:
     names = ["" if a is None else f"i{i}" for i, a in enumerate(operands)]
@@ -71,21 +101,13 @@ def test_an_operator_is_exact(name: str, operands: list[np.ndarray | None], attr
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)])
     expected = ReferenceEvaluator(model).run(None, given)
-    run = recheck.Run(None, None, 2097143, b"k", set(), set(), 1 << 20)
     # data as residues: what the operator moves or sums is not known before a run; the rest is
-    vals = [
-        None
-        if a is None
-        else recheck.Val("float32", residues=run.field.image(a))
-        if i == 0
-        else recheck.Val(str(a.dtype), exact=a)
-        for i, a in enumerate(operands)
-    ]
-    row = recheck.Node(name, names, outs, attributes, "", "", [], [], json.dumps(attributes))
-    found = recheck.OPS[name](recheck.Args(run, row, vals))
-    for val, wanted in zip(found if isinstance(found, list) else [found], expected, strict=True):
+    run = empty_run()
+    given = {0: as_data(run, np.asarray(operands[0]))}
+    found = apply(run, name, attributes, [given.get(i, a) for i, a in enumerate(operands)], outs)
+    for val, wanted in zip(found, expected, strict=True):
         assert val.shape == wanted.shape
-        np.testing.assert_array_equal(val.residues(run), run.field.image(np.asarray(wanted, np.float64)))
+        np.testing.assert_array_equal(val.residues, run.field.image(np.asarray(wanted, np.float64)))
 
 
 def test_a_transposed_convolution_in_groups_is_exact() -> None:
@@ -93,8 +115,6 @@ def test_a_transposed_convolution_in_groups_is_exact() -> None:
         torch.tensor(X), torch.tensor(W), groups=2, stride=(2, 3), padding=(1, 0), output_padding=(1, 0)
     )
     attributes = {"group": 2, "strides": [2, 3], "pads": [1, 0, 1, 0], "output_padding": [1, 0]}
-    run = recheck.Run(None, None, 2097143, b"k", set(), set(), 1 << 20)
-    row = recheck.Node("ConvTranspose", ["x", "w"], ["y"], attributes, "", "", [], [])
-    vals = [recheck.Val("float32", exact=a) for a in (X, W)]
-    found = recheck.OPS["ConvTranspose"](recheck.Args(run, row, vals))
-    np.testing.assert_array_equal(found.residues(run), run.field.image(wanted.numpy()))
+    run = empty_run()
+    (found,) = apply(run, "ConvTranspose", attributes, [X, W], ["y"])
+    np.testing.assert_array_equal(found.residues, run.field.image(wanted.numpy()))

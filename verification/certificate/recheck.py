@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Re-check a certificate that two models compute the same: one file that needs Python and NumPy alone.
 
-Both graphs are evaluated exactly in prime fields. A float is a dyadic rational and has an exact image modulo
-a prime; sums, products, means, layouts are exact there. What is no polynomial is an uninterpreted function,
-a keyed hash of its name, attributes and operands. Equal terms stay equal; unequal ones agree by chance with a
-probability of about degree / p for each prime. Primes and keys are drawn by the checker, by `--seed` or not.
+Both graphs become terms over a prime field. A float is a dyadic rational and has an exact image modulo a
+prime; sums, products, means, layouts are exact there. What is no polynomial is an uninterpreted function, a
+keyed hash of its name, attributes and operands. Terms of one structure are equal, and nothing is computed for
+them. Where structure does not decide, terms are evaluated on random inputs: equal ones agree, and others
+agree by chance with a probability of about degree / p for each prime. Primes and keys are drawn here.
 
     python recheck.py certificate.json [--seed N] [--primes N] [--json]
 
@@ -15,31 +16,32 @@ Operators are ONNX's, by the semantics of https://onnx.ai/onnx/operators/ (opset
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
+import inspect
 import json
 import math
+import operator
 import os
 import secrets
 import sys
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache, cached_property, partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-# -- bounds of what a certificate may ask for --------------------------------------------------------------
-
-MOST_JSON = 1 << 28
-MOST_NODES = 200_000
-MOST_DEPTH = 8
-MOST_RANK = 16
-MOST_ELEMENTS = 1 << 31
-MOST_EXACT = 1 << 22
-MOST_FRACTIONS = 4096
+# Bounds of what a certificate may ask for.
+MOST_JSON, MOST_NODES, MOST_LIST, MOST_DEPTH, MOST_RANK = 1 << 28, 200_000, 65536, 8, 16
+MOST_STATED, MOST_HELD = 1 << 31, 1 << 29  # elements of a tensor: by its stated shape, in memory
+MOST_EXACT, MOST_FRACTIONS = 1 << 22, 64  # elements that are computed in whole numbers, in fractions
+MOST_SMALL = 4096  # elements of a constant that is always evaluated
 MOST_STEPS = 4096
 MOST_UNITS = 64.0
 BLOCK = 2048  # products of two residues below 2**20 in size that sum exactly in float64
@@ -49,6 +51,23 @@ SIZES = {
     "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
 }  # fmt: skip
 FLOATS = ("float64", "float32", "bfloat16", "float16")
+DTYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+    10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
+}  # fmt: skip
+AXIOMS = {
+    "softmax-shift": "exp(x - c) / sum(exp(x - c)) is the same for every c that is constant along the axis",
+    "sigmoid-exp": "sigmoid(x) = 1 / (1 + exp(-x)), tanh(x) = 2 sigmoid(2 x) - 1",
+}
+"""Name of an identity of functions that are no polynomials -> the identity."""
+TRIGGERS = {
+    "softmax-shift": {"Softmax", "LogSoftmax", "ReduceLogSumExp", "Exp"},
+    "sigmoid-exp": {"Sigmoid", "Tanh", "Exp", "Mish", "Gelu", "LSTM", "GRU", "RNN"},
+}
+Array = np.ndarray
+Ints = list[int]
+Shape = tuple[int, ...]
+Number = Fraction | float
 
 
 class CertificateError(Exception):
@@ -59,315 +78,263 @@ class Unsupported(Exception):
     """An operator without a value here: its outputs are compared by other means."""
 
 
-def _want(condition: object, place: str, text: str) -> None:
+def want(condition: object, place: str, text: str) -> None:
     if not condition:
         raise CertificateError(f"{place}: {text}")
+
+
+def need(condition: object, text: str) -> None:
+    if not condition:
+        raise Unsupported(text)
 
 
 # -- reading -----------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Node:
+def whole(low: int, high: int) -> Any:
+    return lambda v: type(v) is int and low <= v <= high, f"a whole number from {low} to {high}"
+
+
+# A form of JSON: a pair (test, words), a list [form, most], a mapping {"*": form}, or an object of these
+# keys, of which those with a `?` may be missing.
+ANY = (lambda _: True, "")
+TEXT = (lambda v: isinstance(v, str) and len(v) <= 4096, "a text of at most 4096 characters")
+NUMBER = (lambda v: isinstance(v, (int, float)), "a number")
+KIND = (lambda v: isinstance(v, str) and v in SIZES, f"an element type: {', '.join(SIZES)}")
+FILE = (
+    lambda v: TEXT[0](v) and v and "\0" not in v and not Path(v).is_absolute() and ".." not in Path(v).parts,
+    "the name of a file beside the certificate",
+)
+SHAPE = [whole(0, MOST_STATED), MOST_RANK]
+AXES = [(lambda v: TEXT[0](v) or SHAPE[0][0](v), "a size or the name of one"), MOST_RANK]
+VALUE = (lambda v: isinstance(v, (int, float, str)), "a number, a text, a list of them, a graph or a tensor")
+# fmt: off
+TENSOR = {
+    "dtype": KIND, "shape": SHAPE, "values?": [NUMBER, MOST_LIST], "file?": FILE,
+    "offset?": whole(0, 1 << 50), "sha256?": TEXT,
+}
+NODE = {
+    "op": TEXT, "in?": [TEXT, MOST_LIST], "out": [TEXT, MOST_LIST], "attributes?": {"*": ANY}, "call?": TEXT,
+    "at?": TEXT, "types?": [ANY, MOST_LIST], "captures?": [TEXT, MOST_LIST],
+}
+GRAPH = {
+    "inputs?": [{"name?": TEXT, "value": TEXT, "dtype": KIND, "shape?": AXES}, MOST_LIST],
+    "captures?": [TEXT, MOST_LIST], "constants?": {"*": TEXT}, "nodes?": [NODE, MOST_NODES],
+    "outputs?": [{"name?": TEXT, "value": TEXT}, MOST_LIST], "calls?": {"*": TEXT},
+}
+CERTIFICATE = {
+    "format": (lambda v: v == "regraft-certificate", "`regraft-certificate`"), "version": whole(1, 1),
+    "tensors": {"*": TENSOR}, "source": ANY, "target": ANY, "sizes?": [{"*": whole(1, 1 << 20)}, 8],
+    "definitions?": {
+        "constants?": ANY, "nodes?": ANY,
+        "of?": [{"tensor": TEXT, "value": TEXT, "units": NUMBER}, MOST_NODES],
+    },
+    "pairs?": [[TEXT, 2], MOST_NODES], "axioms?": [TEXT, 64],
+}
+# fmt: on
+
+
+def read(form: Any, value: Any, place: str) -> Any:
+    """Return a value of JSON that has a form; what may be missing is None, or empty."""
+    if isinstance(form, tuple):
+        want(form[0](value), place, f"expected {form[1]}")
+        return value
+    if isinstance(form, list):
+        fine = isinstance(value, list) and len(value) <= form[1]
+        want(fine, place, f"expected a list of at most {form[1]}")
+        return [read(form[0], v, f"{place}[{i}]") for i, v in enumerate(value)]
+    want(isinstance(value, dict) and len(value) <= 4 * MOST_NODES, place, "expected an object")
+    if "*" in form:
+        return {read(TEXT, k, place): read(form["*"], v, f"{place}.{k[:80]}") for k, v in value.items()}
+    forms = {name.rstrip("?"): rule for name, rule in form.items()}
+    want(set(value) <= set(forms), place, f"expected only {', '.join(sorted(forms))}")
+    missing = [name for name in form if name[-1] != "?" and name not in value]
+    want(not missing, place, f"expected {', '.join(missing)}")
+    empty = {name: None if isinstance(rule, tuple) else type(rule)() for name, rule in forms.items()}
+    return empty | {name: read(forms[name], v, f"{place}.{name}") for name, v in value.items()}
+
+
+class Node(NamedTuple):
     """One operator: what it reads and writes, in which call of which module."""
 
     op: str
     ins: list[str]
     outs: list[str]
-    attrs: dict[str, object]
-    call: str
-    place: str
-    types: list[object]
-    captures: list[str]
+    attrs: dict[str, Any]
+    call: str = ""
+    types: Sequence[Any] = ()
+    captures: Sequence[str] = ()
     key: str = ""
 
+    @property
+    def reads(self) -> list[str]:
+        return [*self.ins, *self.captures]
 
-@dataclass
-class Graph:
+
+class Graph(NamedTuple):
     """A list of operators in an order in which each reads what is there."""
 
-    inputs: list[tuple[str, str, str, list[object]]] = field(default_factory=list)
-    captures: list[str] = field(default_factory=list)
-    constants: dict[str, str] = field(default_factory=dict)
-    nodes: list[Node] = field(default_factory=list)
-    outputs: list[tuple[str, str]] = field(default_factory=list)
-    calls: dict[str, str] = field(default_factory=dict)
+    inputs: list[dict[str, Any]]
+    captures: list[str]
+    constants: dict[str, str]
+    nodes: list[Node]
+    outputs: list[tuple[str, str]]
+    calls: dict[str, str]
 
 
-@dataclass
-class Definition:
-    """The expression that a constant is the rounding of, within some units in its last place."""
-
-    tensor: str
-    value: str
-    units: float
-
-
-@dataclass
-class Certificate:
-    """A certificate as read; nothing in it is believed."""
-
-    folder: Path
-    tensors: dict[str, dict[str, object]]
-    source: Graph
-    target: Graph
-    definitions: Graph
-    defined: list[Definition]
-    sizes: list[dict[str, int]]
-    pairs: list[tuple[str, str]]
-    axioms: list[str]
-
-
-def _text(value: object, place: str, most: int = 4096) -> str:
-    _want(
-        isinstance(value, str) and len(value) <= most, place, f"expected a text, got {type(value).__name__}"
-    )
-    return str(value)
-
-
-def _list(value: Any, place: str, most: int = MOST_NODES) -> list[object]:
-    _want(isinstance(value, list) and len(value) <= most, place, f"expected a list of at most {most}")
-    return list(value)
-
-
-def _dict(value: Any, place: str, most: int = MOST_NODES * 4) -> dict[str, object]:
-    _want(isinstance(value, dict) and len(value) <= most, place, f"expected an object of at most {most} keys")
-    return dict(value)
-
-
-def _int(value: Any, place: str, low: int, high: int) -> int:
-    fine = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-    _want(fine, place, f"expected a whole number from {low} to {high}")
-    return int(value)
-
-
-def _shape(value: object, place: str, *, symbols: bool = False) -> list[object]:
-    dims = _list(value, place, MOST_RANK)
-    for d in dims:
-        if not (symbols and (d is None or isinstance(d, str))):
-            _int(d, place, 0, MOST_ELEMENTS)
-    _want(math.prod(d for d in dims if isinstance(d, int)) <= MOST_ELEMENTS, place, "too many elements")
-    return dims
-
-
-def _read_attribute(value: object, place: str, depth: int, tensors: dict[str, dict[str, object]]) -> object:
-    if isinstance(value, dict):
-        if set(value) == {"graph"}:
-            return _read_graph(value["graph"], f"{place}.graph", tensors, depth + 1)
-        _want(set(value) == {"tensor"}, place, "expected a graph or a tensor")
-        _want(value["tensor"] in tensors, place, "names no tensor of the certificate")
-        return _Tensor(str(value["tensor"]))
-    if isinstance(value, list):
-        _want(len(value) <= 65536, place, "expected a shorter list")
-        _want(all(isinstance(v, (int, float, str)) for v in value), place, "expected numbers or texts")
-        return value
-    _want(
-        isinstance(value, (int, float, str)), place, "expected a number, a text, a list, a graph or a tensor"
-    )
-    return value
-
-
-_OF_A_NODE = {"op", "in", "out", "attributes", "call", "at", "types", "captures"}
-
-
-class _Tensor(str):
+class TensorName(str):
     """The name of a tensor, as an attribute has it."""
 
 
-def _read_graph(value: object, place: str, tensors: dict[str, dict[str, object]], depth: int = 0) -> Graph:
-    _want(depth <= MOST_DEPTH, place, "graphs are nested too deep")
-    given = _dict(value, place)
-    graph = Graph()
+class Certificate(NamedTuple):
+    """A certificate as read; nothing in it is believed.
+
+    `definitions` are expressions, and `defined` has tensor, value and units of each constant that is the
+    rounding of one; `sizes` has the sizes of symbols that are tried, and `pairs` the calls that are compared.
+    """
+
+    folder: Path
+    tensors: dict[str, dict[str, Any]]
+    source: Graph
+    target: Graph
+    definitions: Graph
+    defined: list[dict[str, Any]]
+    sizes: list[dict[str, int]]
+    pairs: list[list[str]]
+    axioms: list[str]
+
+
+def read_graph(value: Any, place: str, tensors: dict[str, Any], depth: int = 0) -> Graph:
+    """Read a graph in which each name is defined once, before it is read."""
+    want(depth <= MOST_DEPTH, place, "graphs are nested too deep")
+    given = read(GRAPH, value, place)
     known: set[str] = set()
 
-    def define(name: object, where: str) -> str:
-        text = _text(name, where)
-        _want(text and text not in known, where, f"value `{text[:80]}` is defined twice or has no name")
-        known.add(text)
-        return text
+    def define(names: Sequence[str], where: str) -> None:
+        for name in names:
+            want(name and name not in known, where, f"value `{name[:80]}` is defined twice or has no name")
+            known.add(name)
 
-    for i, raw in enumerate(_list(given.get("inputs", []), f"{place}.inputs")):
-        where = f"{place}.inputs[{i}]"
-        item = _dict(raw, where)
-        dtype = _text(item.get("dtype"), f"{where}.dtype")
-        _want(dtype in SIZES, f"{where}.dtype", f"element type `{dtype[:40]}` is not known")
-        shape = _shape(item.get("shape"), f"{where}.shape", symbols=True) if "shape" in item else []
-        name = define(item.get("value"), where)
-        graph.inputs.append((_text(item.get("name", name), where), name, dtype, shape))
-    graph.captures = [
-        define(v, f"{place}.captures[{i}]") for i, v in enumerate(_list(given.get("captures", []), place))
-    ]
-    for name, tensor in _dict(given.get("constants", {}), f"{place}.constants").items():
-        where = f"{place}.constants.{name[:80]}"
-        _want(isinstance(tensor, str) and tensor in tensors, where, "names no tensor of the certificate")
-        graph.constants[define(name, where)] = str(tensor)
-    for i, raw in enumerate(_list(given.get("nodes", []), f"{place}.nodes")):
-        where = f"{place}.nodes[{i}]"
-        item = _dict(raw, where, 16)
-        _want(set(item) <= _OF_A_NODE, where, f"expected only {', '.join(sorted(_OF_A_NODE))}")
-        ins = [_text(v, where) for v in _list(item.get("in", []), f"{where}.in", 65536)]
-        captured = [_text(v, where) for v in _list(item.get("captures", []), f"{where}.captures", 65536)]
-        for name in (*ins, *captured):
-            _want(not name or name in known, where, f"reads `{name[:80]}`, which nothing above it defines")
-        attrs = {
-            _text(k, where): _read_attribute(v, f"{where}.attributes.{k[:40]}", depth, tensors)
-            for k, v in _dict(item.get("attributes", {}), f"{where}.attributes", 256).items()
-        }
-        outs = [define(v, f"{where}.out") if v else "" for v in _list(item.get("out"), f"{where}.out", 65536)]
-        types = _list(item.get("types", []), f"{where}.types", 65536)
-        op = _text(item.get("op"), f"{where}.op", 256)
-        call, at = _text(item.get("call", ""), where), _text(item.get("at", ""), where)
-        key = json.dumps(item.get("attributes", {}), sort_keys=True)
-        graph.nodes.append(Node(op, ins, outs, attrs, call, at, types, captured, key))
-    for i, raw in enumerate(_list(given.get("outputs", []), f"{place}.outputs")):
-        item = _dict(raw, f"{place}.outputs[{i}]", 8)
-        name = _text(item.get("value"), f"{place}.outputs[{i}]")
-        _want(name in known, f"{place}.outputs[{i}]", f"returns `{name[:80]}`, which nothing defines")
-        graph.outputs.append((_text(item.get("name", ""), place), name))
-    for call, parent in _dict(given.get("calls", {}), f"{place}.calls").items():
-        graph.calls[call] = _text(parent, f"{place}.calls.{call[:80]}")
-    return graph
+    def attribute(value: Any, where: str) -> Any:
+        if isinstance(value, dict) and set(value) == {"graph"}:
+            return read_graph(value["graph"], f"{where}.graph", tensors, depth + 1)
+        if isinstance(value, dict):
+            name = read({"tensor": TEXT}, value, where)["tensor"]
+            want(name in tensors, where, "names no tensor of the certificate")
+            return TensorName(name)
+        return read([VALUE, MOST_LIST] if isinstance(value, list) else VALUE, value, where)
+
+    define([row["value"] for row in given["inputs"]], f"{place}.inputs")
+    define([*given["captures"], *given["constants"]], f"{place}.constants")
+    for name, tensor in given["constants"].items():
+        want(tensor in tensors, f"{place}.constants.{name[:80]}", "names no tensor of the certificate")
+    nodes: list[Node] = []
+    for i, row in enumerate(given["nodes"]):
+        where, key = f"{place}.nodes[{i}]", json.dumps(row["attributes"], sort_keys=True)
+        for name in (*row["in"], *row["captures"]):
+            want(not name or name in known, where, f"reads `{name[:80]}`, which nothing above it defines")
+        attrs = {k: attribute(v, f"{where}.attributes.{k[:40]}") for k, v in row["attributes"].items()}
+        rest = row["call"] or "", row["types"], row["captures"], key
+        nodes.append(Node(row["op"], row["in"], row["out"], attrs, *rest))
+        define([name for name in row["out"] if name], where)
+    outputs = [(row["name"] or str(i), row["value"]) for i, row in enumerate(given["outputs"])]
+    for i, (_, name) in enumerate(outputs):
+        want(name in known, f"{place}.outputs[{i}]", f"returns `{name[:80]}`, which nothing defines")
+    return Graph(given["inputs"], given["captures"], given["constants"], nodes, outputs, given["calls"])
+
+
+def no_constant(name: str) -> None:
+    raise ValueError(f"`{name}` is no number")
 
 
 def read_certificate(path: Path) -> Certificate:
     """Read a certificate; raises `CertificateError` with a place for whatever it is not."""
     try:
-        _want(path.stat().st_size <= MOST_JSON, str(path), f"larger than {MOST_JSON} bytes")
-        given = json.loads(path.read_text("utf-8"), parse_constant=_no_constant)
+        want(path.stat().st_size <= MOST_JSON, str(path), f"larger than {MOST_JSON} bytes")
+        given = json.loads(path.read_text("utf-8"), parse_constant=no_constant)
     except OSError as error:
         raise CertificateError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"{path}: is no JSON document: {error}") from error
-    top = _dict(given, "certificate", 32)
-    _want(top.get("format") == "regraft-certificate", "format", "expected `regraft-certificate`")
-    _want(top.get("version") == 1, "version", "expected 1")
-    tensors = {
-        k: _tensor_entry(v, f"tensors.{k[:80]}") for k, v in _dict(top.get("tensors"), "tensors").items()
-    }
-    definitions = _dict(top.get("definitions", {}), "definitions")
-    rows: list[Definition] = []
-    graph = _read_graph(
-        {k: v for k, v in definitions.items() if k in ("constants", "nodes")}, "definitions", tensors
-    )
-    known = {*graph.constants, *(v for n in graph.nodes for v in n.outs)}
-    for i, raw in enumerate(_list(definitions.get("of", []), "definitions.of")):
-        where = f"definitions.of[{i}]"
-        item = _dict(raw, where, 8)
-        units = item.get("units")
-        _want(
-            isinstance(units, (int, float)) and 0 <= units <= MOST_UNITS,
-            where,
-            f"expected at most {MOST_UNITS} units",
-        )
-        _want(item.get("value") in known, where, "names no value of the definitions")
-        _want(item.get("tensor") in tensors, where, "names no tensor of the certificate")
-        rows.append(Definition(str(item["tensor"]), str(item["value"]), float(units)))  # type: ignore[arg-type]
-    sizes = [
-        {_text(k, "sizes"): _int(v, f"sizes[{i}]", 1, 1 << 20) for k, v in _dict(row, "sizes", 256).items()}
-        for i, row in enumerate(_list(top.get("sizes", [{}]), "sizes", 8))
-    ]
-    pairs: list[tuple[str, str]] = []
-    for raw in _list(top.get("pairs", []), "pairs"):
-        pair = _list(raw, "pairs", 2)
-        _want(len(pair) == 2, "pairs", "expected two calls")
-        pairs.append((_text(pair[0], "pairs"), _text(pair[1], "pairs")))
-    axioms = [_text(a, "axioms", 64) for a in _list(top.get("axioms", []), "axioms", 64)]
-    for name in axioms:
-        _want(name in AXIOMS, "axioms", f"`{name}` is none of {', '.join(AXIOMS)}")
-    return Certificate(
-        path.resolve().parent,
-        tensors,
-        _read_graph(top.get("source"), "source", tensors),
-        _read_graph(top.get("target"), "target", tensors),
-        graph,
-        rows,
-        sizes or [{}],
-        pairs,
-        axioms,
-    )
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"`{name}` is no number")
-
-
-def _tensor_entry(value: object, place: str) -> dict[str, object]:
-    entry = _dict(value, place, 8)
-    dtype = _text(entry.get("dtype"), place)
-    _want(dtype in SIZES, place, f"element type `{dtype[:40]}` is not known")
-    shape = _shape(entry.get("shape"), place)
-    count = math.prod(shape)  # type: ignore[arg-type]
-    if "values" in entry:
-        values = _list(entry["values"], place, 65536)
-        _want(len(values) == count, place, f"expected {count} values, got {len(values)}")
-        _want(all(isinstance(v, (int, float)) for v in values), place, "expected numbers")
-    else:
-        name = _text(entry.get("file"), place)
-        inside = name and "\0" not in name and not Path(name).is_absolute() and ".." not in Path(name).parts
-        _want(inside, place, "expected the name of a file beside the certificate")
-        _int(entry.get("offset"), place, 0, 1 << 50)
-        digest = _text(entry.get("sha256"), place)
-        _want(len(digest) == 64, place, "expected a SHA-256")
-    return entry
+    top = read(CERTIFICATE, given, "certificate")
+    tensors = top["tensors"]
+    for name, entry in tensors.items():
+        place, count = f"tensors.{name[:80]}", math.prod(entry["shape"])
+        want(count <= MOST_STATED, place, "too many elements")
+        if entry["sha256"] is None:
+            want(len(entry["values"]) == count, place, f"expected {count} values, got {len(entry['values'])}")
+        else:
+            want(entry["file"] and entry["offset"] is not None, place, "expected a file and an offset")
+    stated = top["definitions"] or {"of": []}
+    graph = {k: stated[k] for k in ("constants", "nodes") if stated.get(k)}
+    definitions = read_graph(graph, "definitions", tensors)
+    known = {*definitions.constants, *(v for n in definitions.nodes for v in n.outs)}
+    for i, row in enumerate(stated["of"]):
+        place = f"definitions.of[{i}]"
+        want(0 <= row["units"] <= MOST_UNITS, place, f"expected at most {MOST_UNITS} units")
+        want(row["value"] in known, place, "names no value of the definitions")
+        want(row["tensor"] in tensors, place, "names no tensor of the certificate")
+    want(all(len(pair) == 2 for pair in top["pairs"]), "pairs", "expected two calls")
+    for name in top["axioms"]:
+        want(name in AXIOMS, "axioms", f"`{name}` is none of {', '.join(AXIOMS)}")
+    both = [read_graph(top[side], side, tensors) for side in ("source", "target")]
+    for kind in ("inputs", "outputs"):
+        counts = [len(getattr(graph, kind)) for graph in both]
+        want(counts[0] == counts[1], f"target.{kind}", f"expected {counts[0]}, as the source has")
+    rest = stated["of"], top["sizes"] or [{}], top["pairs"], top["axioms"]
+    return Certificate(path.resolve().parent, tensors, both[0], both[1], definitions, *rest)
 
 
 class Tensors:
     """The tensors of a certificate, read when they are wanted; bytes must have the digest that it states."""
 
-    def __init__(self, folder: Path, entries: dict[str, dict[str, object]]) -> None:
+    def __init__(self, folder: Path, entries: dict[str, dict[str, Any]]) -> None:
         self.folder, self.entries = folder, entries
         self.checked: set[str] = set()
+        self.small: dict[str, Array] = {}
 
-    def load(self, name: str) -> np.ndarray:
+    def load(self, name: str) -> Array:
         """Return a tensor; bfloat16 comes as the float32 of the same value."""
-        entry = self.entries[name]
-        dtype, shape = str(entry["dtype"]), tuple(entry["shape"])  # type: ignore[arg-type]
-        count = math.prod(shape)
-        if "values" in entry:
-            plain = "float32" if dtype == "bfloat16" else dtype
-            try:
-                return (
-                    np.array(entry["values"], "float64" if plain.startswith("f") else plain)
-                    .astype(plain)
-                    .reshape(shape)
-                )
-            except (OverflowError, ValueError) as error:
-                raise CertificateError(f"tensors.{name[:80]}: {error}") from error
-        path = self.folder / str(entry["file"])
-        stored = "uint16" if dtype == "bfloat16" else dtype
-        offset = _int(entry["offset"], f"tensors.{name[:80]}.offset", 0, 1 << 62)
+        if name in self.small:
+            return self.small[name]
+        place, entry = f"tensors.{name[:80]}", self.entries[name]
+        kind, count = entry["dtype"].replace("bfloat16", "uint16"), math.prod(entry["shape"])
         try:
-            _want(path.is_file(), f"tensors.{name[:80]}", f"no file `{path}`")
-            size = path.stat().st_size
-            _want(offset + count * SIZES[dtype] <= size, f"tensors.{name[:80]}", f"lies outside of `{path}`")
-            with path.open("rb") as file:
-                file.seek(offset)
-                array = np.fromfile(file, np.dtype(stored).newbyteorder("<"), count)
+            if entry["sha256"] is None:
+                kind = entry["dtype"].replace("bfloat16", "float32")
+                array = np.array(entry["values"], "float64" if kind in FLOATS else kind).astype(kind)
+            else:
+                path, offset = self.folder / entry["file"], entry["offset"]
+                want(path.is_file(), place, f"no file `{path}`")
+                there = offset + count * SIZES[kind] <= path.stat().st_size
+                want(there, place, f"lies outside of `{path}`")
+                array = np.fromfile(path, np.dtype(kind).newbyteorder("<"), count, offset=offset)
+                if name not in self.checked:
+                    fine = hashlib.sha256(array.data if count else b"").hexdigest() == entry["sha256"]
+                    want(fine, place, f"`{path}` has other bytes there than stated")
+                    self.checked.add(name)
+                if kind != entry["dtype"]:
+                    array = (array.astype(np.uint32) << 16).view(np.float32)
         except OSError as error:
-            raise CertificateError(f"tensors.{name[:80]}: {error.strerror} `{path}`") from error
-        if name not in self.checked:
-            found = hashlib.sha256(array.data).hexdigest() if count else hashlib.sha256(b"").hexdigest()
-            _want(
-                found == entry["sha256"],
-                f"tensors.{name[:80]}",
-                f"`{path}` has other bytes there than stated",
-            )
-            self.checked.add(name)
-        if dtype == "bfloat16":
-            array = (array.astype(np.uint32) << 16).view(np.float32)
-        return array.reshape(shape)
+            raise CertificateError(f"{place}: {error.strerror} `{entry['file']}`") from error
+        except (OverflowError, ValueError) as error:
+            raise CertificateError(f"{place}: {error}") from error
+        array = array.reshape(entry["shape"])
+        if count <= MOST_SMALL:
+            self.small[name] = array
+        return array
+
+    def verify(self, names: set[str]) -> None:
+        """Compare the digests of tensors that nothing has read."""
+        list(threads().map(self.load, sorted(names - self.checked)))
 
 
 # -- prime fields ------------------------------------------------------------------------------------------
 
 _C1, _C2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31, _S11 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(11)
+_S14, _S27, _S30, _S31 = np.uint64(14), np.uint64(27), np.uint64(30), np.uint64(31)
 _PART = 1 << 15
 _SMOOTH = (2, 3, 5, 7, 11, 13)
-
-
-def _is_prime(n: int) -> bool:
-    return n > 2 and n % 2 == 1 and all(n % d for d in range(3, math.isqrt(n) + 1, 2))
 
 
 def draw_primes(count: int, rng: np.random.Generator) -> list[int]:
@@ -379,2698 +346,2047 @@ def draw_primes(count: int, rng: np.random.Generator) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         p = int(rng.integers((1 << 21) - (1 << 19), 1 << 21)) | 7
-        if (
-            p < 1 << 21
-            and p not in found
-            and _is_prime(p)
-            and all(pow(q, (p - 1) // 2, p) == 1 for q in _SMOOTH)
-        ):
-            found.append(p)
+        if all(p % d for d in range(3, math.isqrt(p) + 1, 2)) and p not in found:
+            found += [p] if all(pow(q, (p - 1) // 2, p) == 1 for q in _SMOOTH) else []
     return found
 
 
-def _threads() -> ThreadPoolExecutor:
-    global _POOL
-    if _POOL is None:
-        _POOL = ThreadPoolExecutor(
-            max(
-                1,
-                min(
-                    8,
-                    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-                ),
-            )
-        )
-    return _POOL
+@cache
+def threads() -> ThreadPoolExecutor:
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ThreadPoolExecutor(max(1, min(8, there)))
 
 
-_POOL: ThreadPoolExecutor | None = None
+@cache
+def smooth() -> Ints:
+    """Return whole numbers whose factors are small."""
+    return [n for n in range(1, 8193) if reduce(lambda m, q: m // math.gcd(m, q**13), _SMOOTH, n) == 1]
+
+
+def mix(z: Array) -> Array:
+    z ^= z >> _S30
+    z *= _C1
+    z ^= z >> _S27
+    z *= _C2
+    z ^= z >> _S31
+    return z
 
 
 class Field:
     """Arithmetic modulo a prime: arrays of float64 that hold whole numbers from -(p-1)/2 to (p-1)/2."""
 
     def __init__(self, p: int, key: bytes) -> None:
-        self.p, self.key = p, key
-        self.half = (p + 1) // 2
-        self._keys: dict[str, np.uint64] = {}
-        self._inverses: np.ndarray | None = None
-        self._tops: tuple[np.ndarray, np.ndarray] | None = None
-        self._roots: tuple[np.ndarray, np.ndarray] | None = None
-        self._marks = (
-            np.random.default_rng(self.number("fingerprint")).integers(1, p, (BLOCK, 4)).astype(np.float64)
-        )
-        self.reduce(self._marks)
-        self._more: np.ndarray = np.ones((0, 4))
+        self.p, self.secret = p, key
+        self.keys: dict[str, np.uint64] = {}
+        self.marks, self.rows = self.random("fingerprint", (BLOCK, 4)), np.ones((0, 4))
 
     def number(self, name: str) -> int:
         """Return 64 bits that depend on the key, the prime and a name alone."""
-        return int.from_bytes(
-            hashlib.blake2b(f"{self.p} {name}".encode(), key=self.key, digest_size=8).digest(), "little"
-        )
+        found = hashlib.blake2b(f"{self.p} {name}".encode(), key=self.secret, digest_size=8).digest()
+        return int.from_bytes(found, "little")
 
-    def key_of(self, name: str) -> np.uint64:
-        if name not in self._keys:
-            self._keys[name] = np.uint64(self.number(name))
-        return self._keys[name]
+    def random(self, name: str, shape: Shape) -> Array:
+        """Return residues that are drawn for a name."""
+        rng = np.random.default_rng(self.number(name))
+        return rng.integers(-(self.p // 2), self.p // 2 + 1, shape).astype(np.float64)
 
-    def scalar(self, n: int | Fraction) -> int:
+    def key(self, name: str) -> np.uint64:
+        if name not in self.keys:
+            self.keys[name] = np.uint64(self.number(name))
+        return self.keys[name]
+
+    def scalar(self, n: Number) -> int:
         """Return the residue of a rational."""
         n = Fraction(n)
         d = n.denominator % self.p
         r = n.numerator % self.p * (pow(d, -1, self.p) if d else 0) % self.p
         return r - self.p if r > self.p // 2 else r
 
-    def parts(self, work: object, *arrays: np.ndarray) -> None:
+    def parts(self, work: Callable[..., None], *arrays: Array) -> None:
         """Run `work` on stretches of flat arrays that fit into a cache, in threads where there are many."""
         flat = [a.reshape(-1) for a in arrays]
         n = flat[0].size
-        if n <= 4 * _PART:
-            for i in range(0, n, _PART):
-                work(*[a[i : i + _PART] for a in flat])  # type: ignore[operator]
-            return
 
         def run(first: int) -> None:
             for i in range(first, min(first + 8 * _PART, n), _PART):
-                work(*[a[i : i + _PART] for a in flat])  # type: ignore[operator]
+                work(*[a[i : i + _PART] for a in flat])
 
-        list(_threads().map(run, range(0, n, 8 * _PART)))
+        list((threads().map if n > 4 * _PART else map)(run, range(0, n, 8 * _PART)))
 
-    def _mod(self, x: np.ndarray) -> None:
+    def mod(self, x: Array) -> None:
         q = x * (1.0 / self.p)
         np.rint(q, out=q)
         q *= self.p
         x -= q
 
-    def reduce(self, x: np.ndarray) -> np.ndarray:
+    def reduce(self, x: Array) -> Array:
         """Reduce whole numbers below 2**51 in size, in place where the array is contiguous."""
         shape = np.shape(x)
         x = np.ascontiguousarray(x, np.float64).reshape(shape)
-        if x.size <= _PART:
-            if x.size:
-                self._mod(x.reshape(-1))
-        else:
-            self.parts(self._mod, x)
+        self.parts(self.mod, x)
         return x
 
-    def add(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.reduce(np.add(a, b))
-
-    def sub(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return self.reduce(np.subtract(a, b))
-
-    def mul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def mul(self, a: Array, b: Array | float) -> Array:
         return self.reduce(np.multiply(a, b))
 
-    def times(self, a: np.ndarray, n: int | Fraction) -> np.ndarray:
-        return self.reduce(np.multiply(a, float(self.scalar(n))))
-
-    def power(self, a: np.ndarray, n: int) -> np.ndarray:
-        if n < 0:
-            return self.power(self.inverse(a), -n)
+    def power(self, a: Array, n: int) -> Array:
         result, base = np.ones_like(a), a
         while n:
-            if n & 1:
-                result = self.mul(result, base)
+            result = self.mul(result, base) if n & 1 else result
             n >>= 1
-            if n:
-                base = self.mul(base, base)
+            base = self.mul(base, base) if n else base
         return result
 
-    def inverse(self, a: np.ndarray) -> np.ndarray:
+    def inverse(self, a: Array) -> Array:
         """Return inverses; that of 0 is 0, on both sides."""
         if a.size <= 16384:
             return self.power(a, self.p - 2)
-        if self._inverses is None:
-            g = self._generator()
-            powers = np.ones(self.p - 1)
-            done, step = 1, g
-            while done < self.p - 1:  # g**0 ... g**(p-2), each time twice as many
-                n = min(done, self.p - 1 - done)
-                powers[done : done + n] = self.times(powers[:n], step)
-                done += n
-                step = step * step % self.p
-            table = np.zeros(self.p)
-            at = powers.astype(np.int64) % self.p
-            table[at] = np.concatenate((powers[:1], powers[:0:-1]))
-            self._inverses = table
-        out = np.empty(a.shape)
-        table = self._inverses
+        out, table = np.empty(a.shape), self.inverses
 
-        def work(x: np.ndarray, y: np.ndarray) -> None:
-            y[:] = table[x.astype(np.int64)]  # an index below 0 counts from the end, as the residue does
+        def work(x: Array, y: Array) -> None:
+            y[:] = table[x.astype(np.int64)]  # an index below 0 counts from the end, as a residue does
 
         self.parts(work, np.ascontiguousarray(a), out)
         return out
 
-    def _generator(self) -> int:
-        n, factors, d = self.p - 1, set(), 2
-        while d * d <= n:
+    @cached_property
+    def inverses(self) -> Array:
+        """The inverse of g**i is g**(p-1-i), for a g whose powers are all residues but 0."""
+        n, factors = self.p - 1, set[int]()
+        for d in range(2, math.isqrt(n) + 1):
             while n % d == 0:
                 factors.add(d)
                 n //= d
-            d += 1
-        if n > 1:
-            factors.add(n)
-        return next(
-            g for g in range(2, self.p) if all(pow(g, (self.p - 1) // f, self.p) != 1 for f in factors)
-        )
+        orders = [(self.p - 1) // q for q in {*factors, n} - {1}]
+        step = next(g for g in range(2, self.p) if all(pow(g, k, self.p) != 1 for k in orders))
+        powers, done = np.ones(self.p - 1), 1
+        while done < self.p - 1:  # each time twice as many
+            n = min(done, self.p - 1 - done)
+            powers[done : done + n] = self.mul(powers[:n], step)
+            done, step = done + n, step * step % self.p
+        table = np.zeros(self.p)
+        table[powers.astype(np.int64) % self.p] = np.concatenate((powers[:1], powers[:0:-1]))
+        return table
 
-    # hashes: uninterpreted functions
+    def hash(self, name: str, x: Array, *, finish: bool = False) -> Array:
+        """Return 64 pseudo-random bits for each residue, or a residue of them."""
+        key, again = self.key(name), self.key(f"{name} again")
+        out = np.empty(x.shape, np.float64 if finish else np.uint64)
 
-    def _mix(self, z: np.ndarray) -> np.ndarray:
-        z ^= z >> _S30
-        z *= _C1
-        z ^= z >> _S27
-        z *= _C2
-        z ^= z >> _S31
-        return z
-
-    def bits(self, name: str, x: np.ndarray) -> np.ndarray:
-        """Return 64 pseudo-random bits for each residue."""
-        key, again = self.key_of(name), self.key_of(f"{name} again")
-        out = np.empty(x.shape, np.uint64)
-
-        def work(a: np.ndarray, o: np.ndarray) -> None:
+        def work(a: Array, o: Array) -> None:
             z = a.astype(np.int64).view(np.uint64)
             z ^= key
             z *= _C1
-            self._mix(z)
-            z += again
-            o[:] = self._mix(z)
+            z = mix(mix(z) + again)
+            o[:] = z >> _S14 if finish else z
+            if finish:
+                self.mod(o)
 
         self.parts(work, np.ascontiguousarray(x, np.float64), out)
         return out
 
-    def residues(self, bits: np.ndarray) -> np.ndarray:
+    def residues(self, bits: Array) -> Array:
         """Return the residues of 64-bit numbers' upper 50 bits."""
-        return self.reduce((bits >> np.uint64(14)).astype(np.float64))
+        return self.reduce((bits >> _S14).astype(np.float64))
 
-    def function(self, name: str, *xs: np.ndarray) -> np.ndarray:
-        """Return an uninterpreted function of the elements at one place, operands broadcast."""
+    def function(self, name: str, *xs: Array) -> Array:
+        """Return an uninterpreted function of the elements at one place."""
         if len(xs) == 1:
-            key, again = self.key_of(name), self.key_of(f"{name} again")
-            out = np.empty(xs[0].shape)
+            return self.hash(name, xs[0], finish=True)
+        bits = np.zeros((), np.uint64)
+        for i, x in enumerate(xs):
+            bits = mix(bits + self.hash(f"{name} {i}", x))
+        return self.residues(bits)
 
-            def work(a: np.ndarray, o: np.ndarray) -> None:
-                z = a.astype(np.int64).view(np.uint64)
-                z ^= key
-                z *= _C1
-                self._mix(z)
-                z += again
-                self._mix(z)
-                z >>= np.uint64(14)
-                o[:] = z
-                self._mod(o)
-
-            self.parts(work, np.ascontiguousarray(xs[0], np.float64), out)
-            return out
-        total = self.bits(f"{name} 0", xs[0])
-        for i, x in enumerate(xs[1:], 1):
-            total = self._mix(total + self.bits(f"{name} {i}", x))
-        return self.residues(total)
-
-    def odd(self, name: str, x: np.ndarray) -> np.ndarray:
-        """Return an uninterpreted function with f(-x) = -f(x)."""
-        return np.sign(x) * self.function(name, np.abs(x))
-
-    def even(self, name: str, x: np.ndarray) -> np.ndarray:
-        """Return an uninterpreted function with f(-x) = f(x)."""
-        return self.function(name, np.abs(x))
-
-    def sequence(self, name: str, x: np.ndarray) -> np.ndarray:
+    def sequence(self, name: str, x: Array) -> Array:
         """Return 64 bits of the elements along the last axis, their order included."""
-        b = self.bits(name, x)
-        places = self.bits(f"{name} place", np.arange(x.shape[-1], dtype=np.float64)) | np.uint64(1)
-        with np.errstate(over="ignore"):
-            return self._mix(
-                (self._mix(b + places) * places).sum(-1, dtype=np.uint64) + np.uint64(x.shape[-1])
-            )
+        places = self.hash(f"{name} place", np.arange(x.shape[-1], dtype=np.float64)) | np.uint64(1)
+        found = (mix(self.hash(name, x) + places) * places).sum(-1, keepdims=True, dtype=np.uint64)
+        return mix(found + np.uint64(x.shape[-1]))[..., 0]
 
-    def sign(self, x: np.ndarray) -> np.ndarray:
-        return self.odd("Sign", x)
+    @cached_property
+    def roots(self) -> tuple[Array, Array]:
+        """Numbers and their roots: 0, smooth whole numbers, their inverses, and the roots of both."""
+        special: dict[int, int] = {0: 0}
+        for value in (v for n in smooth() for v in (n, pow(n, -1, self.p))):
+            once = pow(value, (self.p + 1) // 4, self.p)
+            special[self.scalar(value)] = self.scalar(once)
+            special[self.scalar(once)] = self.scalar(pow(once, (self.p + 1) // 4, self.p))
+        keys = sorted(special)
+        return np.array(keys, np.float64), np.array([special[k] for k in keys], np.float64)
 
-    def absolute(self, x: np.ndarray) -> np.ndarray:
-        return self.mul(x, self.sign(x))
-
-    def relu(self, x: np.ndarray) -> np.ndarray:
-        return self.maximum(x, np.zeros(1))
-
-    def maximum(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """(a + b + |a - b|) / 2, so that max(a, b) + min(a, b) = a + b."""
-        d = self.sub(a, b)
-        return self.times(self.reduce(a + b + self.absolute(d)), Fraction(1, 2))
-
-    def minimum(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return -self.maximum(-a, -b)
-
-    def root(self, x: np.ndarray) -> np.ndarray:
+    def root(self, x: Array) -> Array:
         """Return an uninterpreted root, never 0; smooth whole numbers and inverses have the field's."""
-        if self._roots is None:
-            special: dict[int, int] = {0: 0}
-            for n in range(1, 8193):
-                rest = n
-                for q in _SMOOTH:
-                    while rest % q == 0:
-                        rest //= q
-                if rest == 1:
-                    for value in (n % self.p, pow(n, -1, self.p)):
-                        root = pow(value, (self.p + 1) // 4, self.p)
-                        special[self.scalar(value)] = self.scalar(root)
-                        special[self.scalar(root)] = self.scalar(pow(root, (self.p + 1) // 4, self.p))
-            keys = np.array(sorted(special), np.float64)
-            self._roots = keys, np.array([special[int(k)] for k in keys], np.float64)
         out = self.function("Sqrt", x)
         out[out == 0] = 1
-        keys, roots = self._roots
+        keys, roots = self.roots
         at = np.minimum(np.searchsorted(keys, x), len(keys) - 1)
         return np.where(keys[at] == x, roots[at], out)
 
-    # products
-
-    def matmul(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def matmul(self, a: Array, b: Array) -> Array:
         k = a.shape[-1]
         if a.ndim > 2 and b.ndim == 2:
             return self.matmul(a.reshape(-1, k), b).reshape(*a.shape[:-1], b.shape[-1])
         if a.ndim > 2 or b.ndim > 2:
             a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-        total: np.ndarray | None = None
-        for i in range(0, max(k, 1), BLOCK):
-            part = self.reduce(np.matmul(a[..., i : i + BLOCK], b[..., i : i + BLOCK, :]))
-            total = part if total is None else self.add(total, part)
-        assert total is not None
-        return total
+        out = self.reduce(np.matmul(a[..., :BLOCK], b[..., :BLOCK, :]))
+        for i in range(BLOCK, k, BLOCK):
+            part = np.matmul(a[..., i : i + BLOCK], b[..., i : i + BLOCK, :])
+            out = self.reduce(out + self.reduce(part))
+        return out
 
-    def sum(self, x: np.ndarray, axes: tuple[int, ...], keep: bool) -> np.ndarray:
-        """Sum along axes: 2**31 residues stay below 2**51."""
-        return self.reduce(np.sum(x, axis=axes, keepdims=keep)) if axes else x
-
-    def fingerprint(self, x: np.ndarray) -> tuple[object, ...]:
-        """Return shape and four keyed sums of the elements: arrays that differ agree in them by 2**-80."""
+    def fingerprint(self, x: Array) -> tuple[Any, ...]:
+        """Return shape and elements, or four keyed sums: arrays that differ agree in them by 2**-80."""
         flat = np.ascontiguousarray(x, np.float64).reshape(-1)
-        rows = -(-flat.size // BLOCK)
-        while len(self._more) < rows:
-            new = np.random.default_rng(self.number(f"rows {len(self._more)}")).integers(
-                1, self.p, (max(1024, rows), 4)
-            )
-            self._more = np.concatenate((self._more, self.reduce(new.astype(np.float64))))
-        full = flat.size // BLOCK
-        sums = np.zeros((rows, 4))
-        if full:
-            sums[:full] = flat[: full * BLOCK].reshape(full, BLOCK) @ self._marks
-        if rows > full:
-            sums[full] = flat[full * BLOCK :] @ self._marks[: flat.size - full * BLOCK]
-        total = self.reduce(self.mul(self.reduce(sums), self._more[:rows]).sum(0))
-        return (*x.shape, *(int(v) for v in total))
+        if flat.size <= 64:
+            return (x.shape, *flat.tolist())
+        full, rest = divmod(flat.size, BLOCK)
+        if len(self.rows) <= full:  # those that were drawn before stay the first
+            self.rows = self.random("rows", (2 * full + 1024, 4))
+        sums = np.zeros((full + 1, 4))
+        sums[:full] = flat[: full * BLOCK].reshape(full, BLOCK) @ self.marks
+        sums[full] = flat[full * BLOCK :] @ self.marks[:rest]
+        return (x.shape, *self.reduce(self.mul(self.reduce(sums), self.rows[: full + 1]).sum(0)).tolist())
 
-    # images of numbers
-
-    def image(self, array: np.ndarray) -> np.ndarray:
+    def image(self, array: Array) -> Array:
         """Return the residues of an array's exact values."""
         if array.dtype == object:
-            return np.array([self.scalar(v) for v in array.reshape(-1)], np.float64).reshape(array.shape)
-        if array.dtype == bool:
-            return array.astype(np.float64)
-        if array.dtype.kind in "iu":
-            r = (array % array.dtype.type(self.p) if array.dtype.itemsize > 2 else array).astype(np.float64)
-            return self.reduce(r)
-        if array.dtype == np.float16:
-            array = array.astype(np.float32)
-        if array.dtype == np.float64:
-            m, e = np.frexp(array)
-            m = np.where(np.isfinite(m), m, 0)
-            whole = np.ldexp(m, 53)
-            high = np.floor(whole / 2**27)
-            r = self.reduce(self.times(self.reduce(high), 2**27) + self.reduce(whole - high * 2**27))
-            scales = np.array(
-                [self.scalar(Fraction(2) ** (int(k) - 53)) for k in range(-1100, 1100)], np.float64
-            )
-            return self._infinite(self.mul(r, scales[np.where(np.isfinite(array), e, 0) + 1100]), array)
-        return self._infinite(self._image32(array), array)
-
-    def _image32(self, array: np.ndarray) -> np.ndarray:
-        """The upper 16 bits of a float32 are a number; the lower ones count in a unit that it decides."""
-        if self._tops is None:
-            bits = np.arange(1 << 16, dtype=np.uint32)
-            e = ((bits >> 7) & 255).astype(np.int64)
-            unit = np.array(
-                [self.scalar(Fraction(2) ** (max(int(k), 1) - 150)) for k in range(256)], np.float64
-            )[e]
-            unit[e == 255] = 0
-            m = ((bits & 127).astype(np.float64) + np.where(e > 0, 128, 0)) * 65536
-            s = np.where(bits >> 15, -1.0, 1.0)
-            self._tops = self.reduce(self.mul(m, unit) * s), unit * s
-        tops, units = self._tops
-        words = np.ascontiguousarray(array, "<f4").reshape(-1).view("<u2").reshape(-1, 2)
-        out = np.empty(array.size)
-
-        def run(i: int) -> None:
-            w = words[i : i + _PART]
-            r = units[w[:, 1]]
-            r *= w[:, 0]
-            r += tops[w[:, 1]]
-            self._mod(r)
-            out[i : i + _PART] = r
-
-        list((_threads().map if array.size > 4 * _PART else map)(run, range(0, array.size, _PART)))
-        return out.reshape(array.shape)
-
-    def _infinite(self, r: np.ndarray, array: np.ndarray) -> np.ndarray:
+            return np.array([self.scalar(v) for v in array.flat], np.float64).reshape(array.shape)
+        if array.dtype.kind in "iub":
+            wide = array.dtype.itemsize > 2
+            return self.reduce((array % array.dtype.type(self.p) if wide else array).astype(np.float64))
         odd = ~np.isfinite(array)
+        if array.dtype == np.float64:
+            mantissa, e = np.frexp(np.where(odd, 0, array))
+            high = np.floor(np.ldexp(mantissa, 26))
+            low = np.ldexp(mantissa, 53) - high * 2**27
+            r = self.reduce(self.mul(self.reduce(high), 2**27 % self.p) + self.reduce(low))
+            scales = [self.scalar(Fraction(2) ** (k - 53)) for k in range(-1100, 1100)]
+            r = self.mul(r, np.array(scales, np.float64)[e + 1100])
+        else:
+            r = self.image32(array.astype("<f4", copy=False))
         if odd.any():
             names = np.where(np.isnan(array), self.number("nan") % 1000003, self.number("inf") % 1000003)
-            r = np.where(odd, np.where(array < 0, -1, 1) * names, r)
-            return self.reduce(r)
+            r = self.reduce(np.where(odd, np.where(array < 0, -1, 1) * names, r))
         return r
 
+    @cached_property
+    def tops(self) -> tuple[Array, Array]:
+        """The residue of a float32's upper 16 bits, and that of the unit in which its lower ones count."""
+        bits = np.arange(1 << 16)
+        e = (bits >> 7) & 255
+        units = [self.scalar(Fraction(2) ** (max(k, 1) - 150)) for k in range(255)]
+        unit = np.array([*units, 0], np.float64)[e] * np.where(bits >> 15, -1.0, 1.0)
+        return self.mul(((bits & 127) + np.where(e > 0, 128, 0)) * 65536.0, unit), unit
 
-# -- values ------------------------------------------------------------------------------------------------
+    def image32(self, array: Array) -> Array:
+        tops, units = self.tops
+        words = np.ascontiguousarray(array).reshape(-1).view("<u2").reshape(-1, 2)
+        out = np.empty(array.size)
+
+        def work(low: Array, high: Array, o: Array) -> None:
+            np.multiply(units[high], low, out=o)
+            o += tops[high]
+            self.mod(o)
+
+        self.parts(work, *np.ascontiguousarray(words.T), out)
+        return out.reshape(array.shape)
+
+
+# -- terms -------------------------------------------------------------------------------------------------
 
 
 class Val:
-    """A tensor in one field: exact numbers where they are known before any input, else residues."""
+    """A tensor as a term: a function, operands that are terms, and parameters. Equal terms have one id.
 
-    __slots__ = ("_field", "dtype", "exact", "id", "shape", "tested")
+    Its residues are worked out when they are wanted. What is known before any input, as whole numbers, truth
+    values or a few fractions, is `exact` as well.
+    """
+
+    __slots__ = "__weakref__ const exact held id key name params parts run shape".split()  # noqa: SIM905
 
     def __init__(
-        self, dtype: str, *, exact: np.ndarray | None = None, residues: np.ndarray | None = None
+        self, run: Run, key: Any, name: str, shape: Shape, parts: Any, params: Any, exact: Any
     ) -> None:
-        self.dtype, self.exact, self._field = dtype, exact, residues
-        held = exact if exact is not None else residues
-        assert held is not None
-        self.shape: tuple[int, ...] = held.shape
-        self.id = -1
-        self.tested = False
+        self.run, self.key, self.name, self.shape = run, key, name, shape
+        self.parts: tuple[Val, ...] = tuple(parts)
+        self.params: tuple[Any, ...] = params
+        self.exact: Array | None = exact
+        self.held: Array | None = None
+        self.const = name != "drawn" and all(p.const for p in parts)
+        self.id: int = run.ids.setdefault(key, len(run.ids))
 
-    def residues(self, run: Run) -> np.ndarray:
-        if self._field is None:
-            assert self.exact is not None
-            self._field = run.field.image(self.exact)
-        return self._field
+    @property
+    def residues(self) -> Array:
+        stack = [self]
+        while self.held is None:
+            val = stack[-1]
+            missing = [p for p in val.parts if p.held is None]
+            stack += missing
+            if not missing:
+                stack.pop()
+                val.work()
+        return self.held
+
+    def work(self) -> None:
+        """Work the residues out of those of the operands, which are let go."""
+        if self.held is not None:
+            return
+        f = self.run.field
+        with np.errstate(all="ignore"):
+            given = (f, *[p.held for p in self.parts], *self.params)
+            held = f.image(self.exact) if self.exact is not None else FUNCTIONS[self.name](*given)
+        need(held.shape == self.shape, f"a value of shape {list(held.shape)} for {list(self.shape)}")
+        self.held, self.parts = held, ()
+        self.run.hold(self)
 
     @property
     def size(self) -> int:
         return math.prod(self.shape)
 
     @property
-    def whole(self) -> bool:
-        """Whether it holds whole numbers or truth values by its type."""
-        return self.dtype not in FLOATS
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def is_all(self, n: int) -> bool:
+        """Whether every element is known to be a number, or is in this field."""
+        there = self.exact if self.exact is not None else self.held
+        return there is not None and self.const and 0 < self.size <= MOST_SMALL and bool((there == n).all())
+
+    def made_by(self, *names: str) -> bool:
+        """Whether it is the term of a function that is not worked out yet."""
+        return self.name in names and len(self.parts) > 0
+
+    def __add__(self, other: Val | Number) -> Val:
+        return add(self, self.run.val(other))
+
+    def __mul__(self, other: Val | Number) -> Val:
+        return multiply(self, self.run.val(other))
+
+    def __sub__(self, other: Val | Number) -> Val:
+        return self + -self.run.val(other)
+
+    def __rsub__(self, other: Number) -> Val:
+        return -self + other
+
+    def __neg__(self) -> Val:
+        return self * -1
+
+    def __truediv__(self, other: Val | Number) -> Val:
+        return self * inverse(self.run.val(other))
+
+    def __rtruediv__(self, other: Number) -> Val:
+        return inverse(self) * other
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def reshape(self, *shape: int) -> Val:
+        need(math.prod(shape) == self.size, f"{list(self.shape)} cannot have the shape {list(shape)}")
+        if shape == self.shape:
+            return self
+        x = self.parts[0] if self.made_by("reshape") else self
+        return x if shape == x.shape else moved("reshape", x, shape, shape)
+
+    def transpose(self, *perm: int) -> Val:
+        need(sorted(perm) == list(range(self.rank)), f"{list(perm)} orders no {self.rank} axes")
+        if self.made_by("transpose"):
+            return self.parts[0].transpose(*[self.params[0][i] for i in perm])
+        same = perm == tuple(range(self.rank))
+        return self if same else moved("transpose", self, tuple(self.shape[i] for i in perm), perm)
+
+    def move_axis(self, start: int, end: int) -> Val:
+        order = [i for i in range(self.rank) if i != start % self.rank]
+        order.insert(end % self.rank, start % self.rank)
+        return self.transpose(*order)
+
+    def cut(self, axis: int, start: int | None, stop: int | None, step: int = 1) -> Val:
+        """Take a slice along an axis."""
+        n = len(range(self.shape[axis])[start:stop:step])
+        shape = (*self.shape[:axis], n, *self.shape[axis + 1 :])
+        same = shape == self.shape and step == 1
+        return self if same else moved("cut", self, shape, axis, start, stop, step)
+
+    def expand(self, *shape: int) -> Val:
+        wide = broadcast(self.shape, shape)
+        return self if wide == self.shape else moved("expand", self, wide, wide)
+
+    def take(self, index: Array, axis: int) -> Val:
+        shape = (*self.shape[:axis], *index.shape, *self.shape[axis + 1 :])
+        return moved("take", self, shape, Table(index), axis)
+
+    def without(self, axes: Sequence[int]) -> Val:
+        """Drop axes of one element."""
+        return self.reshape(*[d for i, d in enumerate(self.shape) if i not in axes])
 
 
-def _rational(val: Val | None) -> np.ndarray | None:
-    """Return exact values as integers or fractions, where they are few and known."""
-    if val is None or val.exact is None:
-        return None
-    a = val.exact
-    if a.dtype.kind in "iub":
-        return a
-    if a.size > MOST_FRACTIONS:
-        return None
-    if a.dtype == object:
-        return a
-    if not np.isfinite(a).all():
-        return None
-    return np.array([Fraction(float(v)) for v in a.reshape(-1)], object).reshape(a.shape)
+class Table:
+    """An array of indices or truth values as the parameter of a term."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array = np.array(array, order="C")
+        digest = hashlib.blake2b(array.data if array.size else b"").digest()
+        self.digest = (array.shape, array.dtype.str, digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self.digest == other.digest
 
 
-def _plain(array: np.ndarray) -> np.ndarray:
+def broadcast(*shapes: Shape) -> Shape:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise Unsupported(f"operands of shapes {shapes} do not broadcast") from error
+
+
+def room(shape: Sequence[int]) -> None:
+    """Refuse what would take more memory than the checker may use, before it is allocated."""
+    fine = len(shape) <= MOST_RANK and all(d >= 0 for d in shape) and math.prod(shape) <= MOST_HELD
+    need(fine, f"a tensor of shape {[int(d) for d in shape]} is larger than this check may hold")
+
+
+def axis_of(axis: int, rank: int) -> int:
+    need(-rank <= axis < max(rank, 1), f"axis {axis} of a tensor of rank {rank}")
+    return axis % rank if rank else 0
+
+
+def mapped(function: Callable[[Any], Any], array: Array) -> Array:
+    """Apply a function to each number of an array."""
+    out = np.empty(array.size, object)
+    out[:] = [function(v) for v in array.reshape(-1).tolist()]
+    return out.reshape(array.shape)
+
+
+def plain(array: Array) -> Array:
     """Return int64 where the numbers of an object array are whole and small enough."""
-    if array.dtype != object:
-        return array
-    flat = array.reshape(-1)
-    if all(Fraction(v).denominator == 1 and abs(v) < 1 << 62 for v in flat):
-        return np.array([int(v) for v in flat], np.int64).reshape(array.shape)
+    if array.dtype == object and all(Fraction(v).denominator == 1 and abs(v) < 1 << 62 for v in array.flat):
+        return mapped(int, array).astype(np.int64)
     return array
 
 
-def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+def known(val: Val) -> Array | None:
+    """Return exact values, where they are few enough for arithmetic."""
+    few = val.exact is not None and val.size <= (MOST_FRACTIONS if val.exact.dtype == object else MOST_EXACT)
+    return val.exact if few else None
+
+
+def must_know(val: Val) -> Array:
+    found = known(val)
+    if found is None:
+        raise Unsupported("an operand depends on data")
+    return found
+
+
+def exactly(function: Callable[..., Any], *vals: Val) -> Val | None:
+    """Apply a function to exact values; None where one is not exact, or the numbers get too large."""
+    given = [known(v) for v in vals]
+    arrays = [a.astype(np.int64) if a.dtype == bool else a for a in given if a is not None]
+    if len(arrays) < len(vals):
+        return None
+    small = all(a.dtype != object and bool((np.abs(a) < 1 << 30).all()) for a in arrays)
+    if math.prod(broadcast(*[a.shape for a in arrays])) > (MOST_EXACT if small else MOST_FRACTIONS):
+        return None
     try:
-        shape = np.broadcast_shapes(*shapes)
-    except ValueError as error:
-        raise Unsupported(f"operands of shapes {shapes} do not broadcast") from error
-    _room(shape)
-    return shape
+        found = function(*[a if small else mapped(Fraction, a) for a in arrays])
+        return vals[0].run.number(np.asarray(found))
+    except (ZeroDivisionError, OverflowError, TypeError):
+        return None
 
 
-def _room(shape: tuple[int, ...] | list[int], times: int = 1) -> None:
-    """Refuse what would take more memory than the checker may use, before it is allocated."""
-    if len(shape) > MOST_RANK or any(d < 0 for d in shape) or math.prod(shape) * times > LIMIT[0]:
-        raise Unsupported(f"a tensor of shape {[int(d) for d in shape]} is larger than this check may hold")
+def moved(name: str, val: Val, shape: Shape, *params: Any) -> Val:
+    """Apply what only moves elements, to exact values as well."""
+    room(shape)
+    if val.exact is not None and math.prod(shape) <= MOST_EXACT:
+        return val.run.number(FUNCTIONS[name](None, val.exact, *params))
+    return val.run.term(name, shape, (val,), *params)
 
 
-LIMIT = [1 << 29]
-"""Most elements of one tensor."""
-
-OPS: dict[str, Callable[[Args], Val | Sequence[Val | None]]] = {}
-
-
-def op(*names: str):
-    def add(function):
-        for name in names:
-            assert name not in OPS, name
-            OPS[name] = function
-        return function
-
-    return add
-
-
-class _Read(dict[str, object]):
-    """Attributes that note which of them were read, as one that is not could differ unnoticed."""
-
-    def __init__(self, given: dict[str, object]) -> None:
-        super().__init__(given)
-        self.unread = set(given)
-
-    def get(self, name: str, default: object = None) -> object:
-        self.unread.discard(name)
-        return super().get(name, default)
-
-    def __getitem__(self, name: str) -> object:
-        self.unread.discard(name)
-        return super().__getitem__(name)
-
-    def __contains__(self, name: object) -> bool:
-        self.unread.discard(str(name))
-        return super().__contains__(name)
-
-
-_WITHOUT_EFFECT = {
-    "Cast": {"saturate", "round_mode"},
-    "Dropout": {"seed"},
-    "BatchNormalization": {"momentum"},
-    "MaxPool": {"storage_order"},
-    "Split": {"num_outputs"},
-    "Resize": {
-        "coordinate_transformation_mode",
-        "cubic_coeff_a",
-        "exclude_outside",
-        "extrapolation_value",
-        "nearest_mode",
-    },
-    "ConvTranspose": {"output_padding", "output_shape"},
-    "BitShift": {"direction"},  # these two hash all of them
-    "IsInf": {"detect_negative", "detect_positive"},
-    "QuantizeLinear": {"axis", "saturate", "output_dtype", "precision"},
-    "DequantizeLinear": {"axis", "output_dtype"},
-    "CastLike": {"saturate", "round_mode"},
-}
-"""Operator -> attributes that its value does not depend on, or only in forms in which they are read."""
-
-
-class Args:
-    """One operator as its semantics read it: operands, attributes, and the field."""
-
-    def __init__(self, run: Run, node: Node, vals: list[Val | None]) -> None:
-        self.run, self.node, self.vals, self.f = run, node, vals, run.field
-        self.attrs = _Read(node.attrs)
-
-    def has(self, i: int) -> bool:
-        return i < len(self.vals) and self.vals[i] is not None
-
-    def val(self, i: int) -> Val:
-        found = self.vals[i] if i < len(self.vals) else None
-        if found is None:
-            raise Unsupported(f"operand {i} is missing")
+def add(a: Val, b: Val) -> Val:
+    """Add terms; constant ones are gathered: (x + c) + d is x + (c + d)."""
+    found = exactly(operator.add, a, b)
+    if found is not None:
         return found
-
-    def res(self, i: int) -> np.ndarray:
-        return self.val(i).residues(self.run)
-
-    def ints(self, i: int) -> list[int]:
-        """Return an operand that must be known before any input: a shape, axes, repeats."""
-        exact = _rational(self.val(i))
-        if exact is None:
-            raise Unsupported(f"operand {i} depends on data")
-        flat = _plain(exact).reshape(-1)
-        if len(flat) > 65536 or flat.dtype == object:
-            raise Unsupported(f"operand {i} is no list of whole numbers")
-        return [int(v) for v in flat]
-
-    def numbers(self, i: int) -> list[Fraction]:
-        exact = _rational(self.val(i))
-        if exact is None:
-            raise Unsupported(f"operand {i} depends on data")
-        return [
-            Fraction(v) if not isinstance(v, (np.integer, np.bool_)) else Fraction(int(v))
-            for v in exact.reshape(-1)
-        ]
-
-    def int(self, name: str, default: int | None = None) -> int:
-        value = self.attrs.get(name, default)
-        if not isinstance(value, int):
-            raise Unsupported(f"attribute `{name}` is no whole number")
-        return int(value)
-
-    def number(self, name: str, default: float | None = None) -> Fraction:
-        """Return a float attribute, which ONNX holds in float32."""
-        value = self.attrs.get(name, default)
-        if not isinstance(value, (int, float)) or not math.isfinite(value) or abs(value) > 3e38:
-            raise Unsupported(f"attribute `{name}` is no number")
-        return Fraction(float(np.float32(value)))
-
-    def text(self, name: str, default: str) -> str:
-        value = self.attrs.get(name, default)
-        if not isinstance(value, str):
-            raise Unsupported(f"attribute `{name}` is no text")
-        return value
-
-    def list(self, name: str, default: list[int] | None = None) -> list[int]:
-        value = self.attrs.get(name, default)
-        if not isinstance(value, list) or not all(isinstance(v, int) and abs(v) < 1 << 40 for v in value):
-            raise Unsupported(f"attribute `{name}` is no list of whole numbers")
-        return [int(v) for v in value]
-
-    def axes(self, rank: int, at: int = 1) -> list[int] | None:
-        """Return the axes of an operator that takes them as an operand or an attribute."""
-        found = self.ints(at) if self.has(at) else self.list("axes") if "axes" in self.attrs else None
-        return None if found is None else [_axis(a, rank) for a in found]
-
-    def out(self, residues: np.ndarray, dtype: str | None = None) -> Val:
-        return Val(dtype or self.val(0).dtype, residues=residues)
+    shape = broadcast(a.shape, b.shape)
+    a, b = sorted((a, b), key=lambda v: (v.const, v.id))
+    if b.const and shape == a.shape:
+        if b.is_all(0):
+            return a
+        if a.made_by("add") and a.parts[1].const:
+            return a.parts[0] + (a.parts[1] + b)
+    return a.run.term("add", shape, (a, b))
 
 
-def _axis(a: int, rank: int) -> int:
-    if not -rank <= a < max(rank, 1):
-        raise Unsupported(f"axis {a} of a tensor of rank {rank}")
-    return a % rank if rank else 0
+def multiply(a: Val, b: Val) -> Val:
+    """Multiply terms; constant factors are gathered, and one for each channel goes into a constant weight.
+
+    A layer with its normalisation, and the layer that it was folded into, are one term by that.
+    """
+    found = exactly(operator.mul, a, b)
+    if found is not None:
+        return found
+    shape = broadcast(a.shape, b.shape)
+    a, b = sorted((a, b), key=lambda v: (v.const, v.id))
+    if b.const and shape == a.shape:
+        if b.is_all(1):
+            return a
+        if a.made_by("mul", "add") and a.parts[1].const:
+            x, c = a.parts
+            return x * (c * b) if a.name == "mul" else x * b + c * b
+        if a.made_by("convolved", "matmul") and a.parts[1].const:
+            (x, weight), conv = a.parts, a.name == "convolved"
+            along = [i for i, d in enumerate((1,) * (a.rank - b.rank) + b.shape) if d != 1]
+            if along in ([], [1 if conv else a.rank - 1]) and (conv or weight.rank == 2):
+                factor = b.reshape(b.size, *[1] * (weight.rank - 1 if conv else 0))
+                return a.run.term(a.name, shape, (x, weight * factor), *a.params)
+    return a.run.term("mul", shape, (a, b))
 
 
-def _move(a: Args, function, dtype: str | None = None) -> Val:
-    """Apply what only moves elements to exact values or residues."""
-    v = a.val(0)
-    if v.exact is not None:
-        return Val(dtype or v.dtype, exact=function(v.exact))
-    return Val(dtype or v.dtype, residues=function(v.residues(a.run)))
+def inverse(x: Val) -> Val:
+    found = exactly(lambda v: mapped(Fraction, v) ** -1, x) if x.size <= MOST_FRACTIONS else None
+    return found or x.run.term("inverse", x.shape, (x,))
 
 
-# -- operators that move elements --------------------------------------------------------------------------
+def power(x: Val, n: int) -> Val:
+    small = 0 <= n < 9 and x.exact is not None and bool((np.abs(x.exact) <= 64).all())
+    found = exactly(lambda v: v**n, x) if small else None
+    x = x if n >= 0 else inverse(x)
+    return found or (x if abs(n) == 1 else x.run.term("power", x.shape, (x,), abs(n)))
 
 
-@op("Identity", "Dropout")
-def _identity(a: Args) -> list[Val]:
-    v = a.val(0)
-    if a.has(2) and any(a.ints(2)):
-        raise Unsupported("training")
-    rest = [Val("bool", exact=np.ones(v.shape, bool))] if len(a.node.outs) > 1 else []
-    return [v, *rest]
+def root(x: Val) -> Val:
+    return x.run.term("root", x.shape, (x,))
 
 
-@op("Reshape")
-def _reshape(a: Args) -> Val:
-    shape, given, zero = a.ints(1), a.val(0).shape, a.int("allowzero", 0)
-    shape = [given[i] if d == 0 and not zero and i < len(given) else d for i, d in enumerate(shape)]
-    if shape.count(-1) == 1:
-        known = math.prod(d for d in shape if d != -1)
-        shape[shape.index(-1)] = a.val(0).size // known if known else 0
-    if math.prod(shape) != a.val(0).size or any(d < 0 for d in shape):
-        raise Unsupported(f"{list(given)} cannot have the shape {shape}")
-    return _move(a, lambda x: x.reshape(shape))
+def curve(name: str, *xs: Val) -> Val:
+    """Return an uninterpreted function of the elements at one place."""
+    kind = "odd" if name in ODD else "even" if name in EVEN else "any"
+    return xs[0].run.term(kind, broadcast(*[x.shape for x in xs]), xs, name)
 
 
-@op("Flatten")
-def _flatten(a: Args) -> Val:
-    shape = a.val(0).shape
-    axis = a.int("axis", 1)
-    axis = axis + len(shape) if axis < 0 else axis
-    return _move(a, lambda x: x.reshape(math.prod(shape[:axis]), math.prod(shape[axis:])))
+def exp(x: Val) -> Val:
+    return curve("Exp", x)
 
 
-@op("Transpose")
-def _transpose(a: Args) -> Val:
-    rank = len(a.val(0).shape)
-    perm = a.list("perm", list(range(rank))[::-1])
-    if sorted(perm) != list(range(rank)):
-        raise Unsupported(f"{perm} orders no {rank} axes")
-    return _move(a, lambda x: np.ascontiguousarray(x.transpose(perm)))
+def log(x: Val) -> Val:
+    return curve("Log", x)
 
 
-@op("Squeeze")
-def _squeeze(a: Args) -> Val:
-    shape = a.val(0).shape
-    axes = a.axes(len(shape))
-    axes = [i for i, d in enumerate(shape) if d == 1] if axes is None else axes
-    if any(shape[i] != 1 for i in axes):
-        raise Unsupported(f"axes {axes} of {list(shape)} are not 1")
-    return _move(a, lambda x: x.reshape([d for i, d in enumerate(shape) if i not in axes]))
+def absolute(x: Val) -> Val:
+    return exactly(abs, x) or x * curve("Sign", x)
 
 
-@op("Unsqueeze")
-def _unsqueeze(a: Args) -> Val:
-    shape = list(a.val(0).shape)
-    found = a.ints(1) if a.has(1) else a.list("axes")
-    rank = len(shape) + len(found)
-    for i in sorted(_axis(x, rank) for x in found):
-        shape.insert(i, 1)
-    return _move(a, lambda x: x.reshape(shape))
+def maximum(a: Val, b: Val | int) -> Val:
+    """(a + b + |a - b|) / 2, so that max(a, b) + min(a, b) = a + b."""
+    b = a.run.val(b)
+    return exactly(np.maximum, a, b) or (a + b + absolute(a - b)) * Fraction(1, 2)
 
 
-@op("Concat")
-def _concat(a: Args) -> Val:
-    vals = [v for v in a.vals if v is not None]
-    axis = _axis(a.int("axis"), len(vals[0].shape))
-    _room(vals[0].shape, len(vals))
-    rationals = [_rational(v) for v in vals]
-    try:
-        if all(r is not None for r in rationals):
-            return Val(vals[0].dtype, exact=_plain(np.concatenate(rationals, axis)))  # type: ignore[arg-type]
-        return Val(vals[0].dtype, residues=np.concatenate([v.residues(a.run) for v in vals], axis))
-    except ValueError as error:
-        raise Unsupported(str(error)) from error
+def minimum(a: Val, b: Val | int) -> Val:
+    b = a.run.val(b)
+    return exactly(np.minimum, a, b) or (a + b - absolute(a - b)) * Fraction(1, 2)
 
 
-@op("Split")
-def _split(a: Args) -> list[Val]:
-    axis, shape = _axis(a.int("axis", 0), len(a.val(0).shape)), a.val(0).shape
-    parts = len(a.node.outs)
-    if a.has(1):
-        sizes = a.ints(1)
-    elif "split" in a.attrs:
-        sizes = a.list("split")
-    else:
-        each = -(-shape[axis] // parts)
-        sizes = [min(each, shape[axis] - i * each) for i in range(parts)]
-    if sum(sizes) != shape[axis] or min(sizes) < 0 or len(sizes) != parts:
-        raise Unsupported(f"{shape[axis]} does not split into {sizes}")
-    at = np.cumsum([0, *sizes])
-    index = [slice(None)] * len(shape)
-    out = []
-    for i in range(parts):
-        index[axis] = slice(int(at[i]), int(at[i + 1]))
-        where = tuple(index)
-        out.append(_move(a, lambda x, w=where: np.ascontiguousarray(x[w])))
+def clamp(x: Val, low: Val | int | None, high: Val | int | None) -> Val:
+    x = x if low is None else maximum(x, low)
+    return x if high is None else minimum(x, high)
+
+
+def leaky(x: Val, slope: Any) -> Val:
+    up = maximum(x, 0)
+    return up + (x - up) * slope
+
+
+def elu(x: Val, alpha: Number = 1, inner: Number = 1) -> Val:
+    return maximum(x, 0) + (exp(minimum(x, 0) * inner) - exp(x.run.number(0))) * alpha
+
+
+def sigmoid(x: Val) -> Val:
+    """An uninterpreted s with s(x) + s(-x) = 1; by the axiom "sigmoid-exp", 1 / (1 + exp(-x))."""
+    if x.run.uses("sigmoid-exp"):
+        return 1 / (1 + exp(-x))
+    return (1 + curve("Tanh half", x)) * Fraction(1, 2)
+
+
+def tanh(x: Val) -> Val:
+    return 2 * sigmoid(2 * x) - 1
+
+
+def is_zero(d: Val) -> Val:
+    """Whether a number is 0: uninterpreted, of both signs alike, and 1 at 0."""
+    return exactly(lambda x: x == 0, d) or d.run.term("zero", d.shape, (d,))
+
+
+def less(x: Val, y: Val) -> Val:
+    d = y - x
+    return exactly(operator.lt, x, y) or d.run.term("positive", d.shape, (d,))
+
+
+def select(c: Val, x: Val, y: Val) -> Val:
+    """Return x where c holds, y elsewhere."""
+    mask, shape = known(c), broadcast(c.shape, x.shape, y.shape)
+    if mask is None:
+        return y + c * (x - y)
+    both, table = (x.expand(*shape), y.expand(*shape)), Table(np.broadcast_to(mask != 0, shape))
+    return exactly(np.where, c, x, y) or c.run.term("select", shape, both, table)
+
+
+def kept(x: Val, axes: Sequence[int]) -> Shape:
+    """Return a shape in which axes that are reduced are 1."""
+    return tuple(1 if i in axes else d for i, d in enumerate(x.shape))
+
+
+def total(x: Val, axes: Shape) -> Val:
+    """Sum along axes, which are kept."""
+    found = exactly(lambda v: np.sum(v, axis=axes, keepdims=True), x) if axes else x
+    return found or x.run.term("total", kept(x, axes), (x,), axes)
+
+
+def mean(x: Val, axes: Shape) -> Val:
+    return total(x, axes) * Fraction(1, max(1, math.prod(x.shape[i] for i in axes)))
+
+
+def spatial(x: Val) -> Shape:
+    return tuple(range(2, x.rank))
+
+
+def greatest(x: Val, axes: Shape) -> Val:
+    """The maximum along axes, as a function of the multiset of the elements; of two, as `maximum`."""
+    wide = [i for i in axes if x.shape[i] != 1]
+    need(all(x.shape[i] for i in axes), "the maximum of nothing")
+    found = exactly(lambda v: np.max(v, axis=axes, keepdims=True), x) if wide else x
+    if found is None and [x.shape[i] for i in wide] == [2]:
+        found = maximum(x.cut(wide[0], 0, 1), x.cut(wide[0], 1, 2))
+    return found or x.run.term("bag", kept(x, axes), (x,), axes)
+
+
+def product(x: Val, axes: Shape) -> Val:
+    need(all(x.shape[i] <= MOST_STEPS for i in axes), "a product of that many factors")
+    small = x.size <= MOST_FRACTIONS
+    found = exactly(lambda v: np.prod(v.astype(object), axis=axes, keepdims=True), x) if small else None
+    return found or reduce(lambda v, i: v.run.term("multiplied", kept(v, (i,)), (v,), i), axes, x)
+
+
+def shift(x: Val, axes: Shape) -> Val:
+    """Return the number that a softmax takes off: the maximum, or by the axiom "softmax-shift" the mean."""
+    return mean(x, axes) if x.run.uses("softmax-shift") else greatest(x, axes)
+
+
+def log_sum_exp(x: Val, axes: Shape) -> Val:
+    c = shift(x, axes)
+    return log(total(exp(x - c), axes)) + c
+
+
+def norm(x: Val, axes: Shape, p: int) -> Val:
+    need(p in (1, 2), f"p = {p}")
+    return total(absolute(x), axes) if p == 1 else root(total(power(x, 2), axes))
+
+
+def standardise(x: Val, axes: Shape, epsilon: Number, *, centre: bool = True) -> list[Val]:
+    """Return (x - mean) / sqrt(var + epsilon), the mean and 1 / sqrt(...)."""
+    middle = mean(x, axes)
+    x = x - middle if centre else x
+    scale = inverse(root(mean(power(x, 2), axes) + epsilon))
+    return [x * scale, middle, scale]
+
+
+def matmul(a: Val, b: Val) -> Val:
+    if a.rank == 1:
+        return (out := matmul(a.reshape(1, a.size), b)).without([out.rank - 2])
+    if b.rank == 1:
+        return (out := matmul(a, b.reshape(b.size, 1))).without([out.rank - 1])
+    need(min(a.rank, b.rank) and a.shape[-1] == b.shape[-2], f"{list(a.shape)} times {list(b.shape)}")
+    shape = (*broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    return a.run.term("matmul", shape, (a, b))
+
+
+def join(vals: Sequence[Val], axis: int) -> Val:
+    first, n = vals[0], sum(v.shape[axis] for v in vals)
+    shapes = {(*v.shape[:axis], n, *v.shape[axis + 1 :]) for v in vals}
+    need(len(shapes) == 1, f"operands of shapes {[v.shape for v in vals]}")
+    if all(v.exact is not None for v in vals):
+        return first.run.number(np.concatenate([v.exact for v in vals if v.exact is not None], axis))
+    return first if len(vals) == 1 else first.run.term("join", shapes.pop(), vals, axis)
+
+
+def pad(x: Val, pads: Sequence[tuple[int, int]], fill: Val | None = None) -> Val:
+    """Put a number, or 0, around it; what is negative cuts."""
+    for i, (b, e) in enumerate(pads):
+        x = x.cut(i, max(-b, 0), x.shape[i] - max(-e, 0))
+    pads = tuple((max(b, 0), max(e, 0)) for b, e in pads)
+    shape = tuple(d + b + e for d, (b, e) in zip(x.shape, pads, strict=True))
+    fill = x.run.number(0) if fill is None else fill.reshape()
+    room(shape)
+    if fill.exact is not None and x.exact is not None and math.prod(shape) <= MOST_EXACT:
+        return x.run.number(pad_array(None, x.exact, fill.exact, pads))
+    return x if shape == x.shape else x.run.term("pad", shape, (x, fill), pads)
+
+
+def channels(v: Val, rank: int, axis: int = 1) -> Val:
+    """Give a vector the rank of a tensor, along whose axis it counts; a scalar stays."""
+    if v.size == 1:
+        return v.reshape()
+    return v.reshape(*[v.size if i == axis_of(axis, rank) else 1 for i in range(rank)])
+
+
+class Window(NamedTuple):
+    """The windows of a convolution or a pool along each of the last axes."""
+
+    kernel: Shape
+    strides: Shape
+    dilations: Shape
+    before: Shape
+    after: Shape
+    out: Shape
+
+
+WINDOW = {
+    "kernel_shape": Ints, "strides": Ints, "dilations": Ints, "pads": Ints, "auto_pad": str, "ceil_mode": int,
+}  # fmt: skip
+
+
+def windows(
+    size: Shape, kernel_shape: Any, strides=None, dilations=None, pads=None, auto_pad="NOTSET", ceil_mode=0
+) -> Window:
+    kernel, n = kernel_shape, len(kernel_shape)
+    strides, dilations, pads = strides or [1] * n, dilations or [1] * n, pads or [0] * 2 * n
+    fine = len(size) == len(strides) == len(dilations) == n and len(pads) == 2 * n > 0
+    fine = fine and min(*kernel, *strides, *dilations, min(pads) + 1) > 0
+    need(fine, "kernel, strides, dilations and pads do not fit")
+    before, after, out = pads[:n], pads[n:], [0] * n
+    for i in range(n):
+        reach = (kernel[i] - 1) * dilations[i] + 1
+        if auto_pad.startswith("SAME"):
+            more = max(0, (-(-size[i] // strides[i]) - 1) * strides[i] + reach - size[i])
+            before[i], after[i] = sorted((more // 2, more - more // 2), reverse=auto_pad != "SAME_UPPER")
+        elif auto_pad == "VALID":
+            before[i] = after[i] = 0
+        left = size[i] + before[i] + after[i] - reach
+        need(left >= 0, f"a window of {reach} along an axis of {size[i]}")
+        count = -(-left // strides[i]) if ceil_mode else left // strides[i]
+        out[i] = count + (0 if ceil_mode and count * strides[i] >= size[i] + before[i] else 1)
+    return Window(*(tuple(v) for v in (kernel, strides, dilations, before, after, out)))
+
+
+def window(name: str, x: Val, w: Window) -> Val:
+    return x.run.term(name, (*x.shape[: -len(w.kernel)], *w.out), (x,), w)
+
+
+def convolve(x: Val, weight: Val, w: Window, group: int) -> Val:
+    fine = group > 0 and x.shape[1] == weight.shape[1] * group and weight.shape[0] % group == 0
+    need(fine, f"{x.shape[1]} channels and weights {list(weight.shape)} in {group} groups")
+    return x.run.term("convolved", (x.shape[0], weight.shape[0], *w.out), (x, weight), w, group)
+
+
+# The functions of terms: of the field, of arrays of residues (those that move elements: of any arrays), of
+# parameters. Whatever changes a result is an operand or a parameter, as they make the identity of the term.
+
+
+def spread_array(_: Any, x: Array, shape: Shape, strides: Shape) -> Array:
+    out = np.zeros(shape, x.dtype)
+    out[(..., *(slice(None, None, s) for s in strides))] = x
     return out
 
 
-@op("Slice")
-def _slice(a: Args) -> Val:
-    shape = a.val(0).shape
-    starts, ends = a.ints(1), a.ints(2)
-    axes = a.ints(3) if a.has(3) else list(range(len(starts)))
-    steps = a.ints(4) if a.has(4) else [1] * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps):
-        raise Unsupported("starts, ends, axes and steps differ in length")
-    index: list[object] = [slice(None)] * len(shape)
-    for start, end, raw, step in zip(starts, ends, axes, steps, strict=True):
-        axis = _axis(raw, len(shape))
-        n = shape[axis]
-        if step == 0:
-            raise Unsupported("a step of 0")
-        start, end = start + n if start < 0 else start, end + n if end < 0 else end
-        if step > 0:
-            index[axis] = slice(min(max(start, 0), n), min(max(end, 0), n), step)
-        else:
-            start, end = min(max(start, 0), n - 1), min(max(end, -1), n - 1)
-            index[axis] = slice(start, None if end < 0 else end, step) if n else slice(0, 0)
-    return _move(a, lambda x: np.ascontiguousarray(x[tuple(index)]))
+def pad_array(_: Any, x: Array, fill: Array, pads: Sequence[tuple[int, int]]) -> Array:
+    shape = [d + b + e for d, (b, e) in zip(x.shape, pads, strict=True)]
+    out = np.full(shape, fill, np.result_type(x, fill))
+    out[tuple(slice(b, b + d) for d, (b, _) in zip(x.shape, pads, strict=True))] = x
+    return out
 
 
-@op("Expand")
-def _expand(a: Args) -> Val:
-    shape = _broadcast([a.val(0).shape, tuple(a.ints(1))])
-    return _move(a, lambda x: np.broadcast_to(x, shape).copy())
+def scatter_array(f: Field, x: Array, updates: Array, at: Table, add_up: bool) -> Array:
+    out = x.copy()
+    if add_up:
+        np.add.at(out, at.array, updates)
+    else:
+        out[at.array] = updates
+    return f.reduce(out)
 
 
-@op("Tile")
-def _tile(a: Args) -> Val:
-    repeats = a.ints(1)
-    if len(repeats) != len(a.val(0).shape) or min(repeats, default=0) < 0:
-        raise Unsupported(f"repeats {repeats} of a tensor of rank {len(a.val(0).shape)}")
-    _room([d * r for d, r in zip(a.val(0).shape, repeats, strict=True)])
-    return _move(a, lambda x: np.tile(x, repeats))
+def multiplied(f: Field, x: Array, axis: int) -> Array:
+    rows = [np.take(x, [i], axis) for i in range(x.shape[axis])]
+    return reduce(f.mul, rows, np.ones((*x.shape[:axis], 1, *x.shape[axis + 1 :])))
 
 
-@op("DepthToSpace")
-def _depth_to_space(a: Args) -> Val:
-    n, c, h, w = a.val(0).shape
-    b = a.int("blocksize")
-    if b < 1 or c % (b * b):
-        raise Unsupported(f"{c} channels in blocks of {b}")
-    if a.text("mode", "DCR") == "DCR":
-        return _move(
-            a,
-            lambda x: np.ascontiguousarray(
-                x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
-            ).reshape(n, c // b**2, h * b, w * b),
-        )
-    return _move(
-        a,
-        lambda x: np.ascontiguousarray(
-            x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
-        ).reshape(n, c // b**2, h * b, w * b),
-    )
+def top(f: Field, x: Array, k: int, name: str, ordered: bool) -> Array:
+    """Return k functions of a line's elements: of their sequence, or of their multiset."""
+    bits = f.sequence("TopK", x) if ordered else f.hash("max", x).sum(-1, dtype=np.uint64)
+    rows = [f.residues(mix(bits + f.key(f"{name} {i}"))) for i in range(k)]
+    return np.stack(rows, -1) if k else np.zeros((*bits.shape, 0))
 
 
-@op("SpaceToDepth")
-def _space_to_depth(a: Args) -> Val:
-    n, c, h, w = a.val(0).shape
-    b = a.int("blocksize")
-    if b < 1 or h % b or w % b:
-        raise Unsupported(f"{h}x{w} in blocks of {b}")
-    return _move(
-        a,
-        lambda x: np.ascontiguousarray(
-            x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
-        ).reshape(n, c * b * b, h // b, w // b),
-    )
+def views(x: Array, w: Window) -> Iterator[Array]:
+    """Yield for each place in the kernel the strided view of the padded input that it meets."""
+    n = len(w.kernel)
+    more = [(0, 0)] * (x.ndim - n)
+    for i, d in enumerate(x.shape[x.ndim - n :]):
+        reach = (w.out[i] - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilations[i] + 1
+        more.append((w.before[i], max(0, reach - d - w.before[i])))
+    x = np.pad(x, more) if any(map(any, more)) else x
+    for place in np.ndindex(*w.kernel):
+        first = [p * d for p, d in zip(place, w.dilations, strict=True)]
+        ends = [f + (o - 1) * s + 1 for f, o, s in zip(first, w.out, w.strides, strict=True)]
+        yield x[(..., *(slice(*i) for i in zip(first, ends, w.strides, strict=True)))]
 
 
-@op("Trilu")
-def _trilu(a: Args) -> Val:
-    k, keep = a.ints(1)[0] if a.has(1) else 0, np.triu if a.int("upper", 1) else np.tril
-    return _move(
-        a,
-        lambda x: (
-            x * keep(np.ones(x.shape[-2:], bool), k)
-            if x.dtype == object
-            else np.where(keep(np.ones(x.shape[-2:], bool), k), x, x.dtype.type(0))
-        ),
-    )
+def window_total(f: Field, x: Array, w: Window) -> Array:
+    out = np.zeros((*x.shape[: -len(w.kernel)], *w.out))
+    for view in views(x, w):
+        out += view
+    return f.reduce(out)
 
 
-@op("Pad")
-def _pad(a: Args) -> Val:
-    shape = a.val(0).shape
-    pads = a.ints(1) if a.has(1) else a.list("pads")
-    axes = [_axis(x, len(shape)) for x in a.ints(3)] if a.has(3) else list(range(len(shape)))
-    if len(pads) != 2 * len(axes):
-        raise Unsupported(f"{len(pads)} pads for {len(axes)} axes")
-    before, after = [0] * len(shape), [0] * len(shape)
-    for i, axis in enumerate(axes):
-        before[axis], after[axis] = pads[i], pads[i + len(axes)]
-    _room([d + max(b, 0) + max(e, 0) for d, b, e in zip(shape, before, after, strict=True)])
-    mode = a.text("mode", "constant")
-    if mode == "constant":
-        v, fill = a.val(0), a.vals[2] if a.has(2) else None
-        kept = tuple(slice(max(-b, 0), d - max(-e, 0)) for d, b, e in zip(shape, before, after, strict=True))
-        size = [d + b + e for d, b, e in zip(shape, before, after, strict=True)]
-        if min(size, default=0) < 0:
-            raise Unsupported(f"pads {pads} of {list(shape)}")
-        inner = tuple(slice(max(b, 0), s - max(e, 0)) for b, e, s in zip(before, after, size, strict=True))
-        if (
-            v.exact is not None
-            and v.exact.dtype.kind in "iub"
-            and (fill is None or (fill.exact is not None and fill.exact.dtype.kind in "iub"))
-        ):
-            whole = np.full(
-                size, 0 if fill is None or fill.exact is None else fill.exact.reshape(-1)[0], v.exact.dtype
-            )
-            whole[inner] = v.exact[kept]
-            return Val(v.dtype, exact=whole)
-        out = np.full(size, 0.0 if fill is None else fill.residues(a.run).reshape(-1)[0])
-        out[inner] = v.residues(a.run)[kept]
-        return a.out(out)
-    numpy_mode: Any = mode
-    if mode not in ("reflect", "edge", "wrap") or min(before + after, default=0) < 0:
-        raise Unsupported(f"Pad of mode {mode} by {pads}")
-    return _move(a, lambda x: np.pad(x, list(zip(before, after, strict=True)), numpy_mode))
+def window_max(f: Field, x: Array, w: Window) -> Array:
+    """The maximum of each window as a function of the multiset of its elements, padding left out."""
+    bag = np.zeros((*x.shape[: -len(w.kernel)], *w.out), np.uint64)
+    inside = np.ones(x.shape[-len(w.kernel) :])
+    count = sum(views(inside, w), np.zeros(w.out))
+    for view in views(f.hash("max", x), w):
+        bag += view
+    out = f.residues(mix(bag))
+    if np.min(count) < 3:  # one is itself; two are as for Max
+        need(np.min(count) > 0, "a window of padding alone")
+        one, low, high = np.zeros(out.shape), np.full(out.shape, np.inf), np.full(out.shape, -np.inf)
+        for view, there in zip(views(x, w), views(inside, w), strict=True):
+            one += view
+            np.minimum(low, np.where(there > 0, view, np.inf), out=low)
+            np.maximum(high, np.where(there > 0, view, -np.inf), out=high)
+        d = f.reduce(low - high)
+        d = f.mul(d, np.sign(d) * f.function("Sign", np.abs(d)))
+        two = f.mul(f.reduce(low + high + d), f.scalar(Fraction(1, 2)))
+        out = np.where(count == 1, one, np.where(count == 2, two, out))
+    return out
 
 
-@op("Shape")
-def _shape_of(a: Args) -> Val:
-    shape = a.val(0).shape
-    end = a.int("end", len(shape))
-    return Val("int64", exact=np.array(shape[slice(a.int("start", 0), end)], np.int64))
+def convolved(f: Field, x: Array, weight: Array, w: Window, group: int) -> Array:
+    """Sum products over channels and places, a group of at most 2,048 at a time."""
+    n, c = x.shape[:2]
+    o, cg = weight.shape[:2]
+    places, area, met = math.prod(w.kernel), math.prod(w.out), list(views(x, w))
+    if cg == 1:
+        out = np.zeros((n, group, o // group, *w.out))
+        kernel = weight.reshape(1, group, o // group, places, *[1] * len(w.kernel))
+        for i, view in enumerate(met):
+            out += view[:, :, None] * kernel[:, :, :, i]
+            out = f.reduce(out) if i % 1024 == 1023 else out
+        return f.reduce(out).reshape(n, o, *w.out)
+    out = np.zeros((n, group, o // group, area))
+    flat = np.ascontiguousarray(weight.reshape(group, o // group, cg, places).swapaxes(2, 3))
+    at_once = max(1, min(places, BLOCK // cg))
+    images = max(1, min(n, (1 << 22) // max(1, at_once * c * area)))
+    for here in (slice(i, min(n, i + images)) for i in range(0, n, images)):
+        for i in range(0, places, at_once):
+            columns = np.stack([v[here].reshape(-1, group, cg, area) for v in met[i : i + at_once]], 2)
+            kernel = flat[:, :, i : i + at_once].reshape(1, group, o // group, -1)
+            part = f.matmul(kernel, columns.reshape(len(columns), group, -1, area))
+            out[here] = f.reduce(part + out[here]) if i else part
+    return out.reshape(n, o, *w.out)
 
 
-@op("Size")
-def _size_of(a: Args) -> Val:
-    return Val("int64", exact=np.array(a.val(0).size, np.int64))
+def bag(f: Field, x: Array, axes: Shape) -> Array:
+    return f.residues(mix(f.hash("max", x).sum(axis=axes, keepdims=True, dtype=np.uint64)))
 
 
-@op("ConstantOfShape")
-def _constant_of_shape(a: Args) -> Val:
-    shape = a.ints(0)
-    _room(shape)
-    fill = a.attrs.get("value")
-    if isinstance(fill, _Tensor):
-        array = a.run.tensors.load(fill).reshape(-1)
-        return Val(str(a.run.tensors.entries[fill]["dtype"]), exact=np.full(shape, array[0]))
-    return Val("float32", exact=np.zeros(shape, np.float32))
+FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "drawn": lambda f, *params: f.random(repr(params[:-1]), params[-1]),
+    "loaded": lambda f, tensors, name, kind: f.image(tensors.load(name).astype(kind, copy=False)),
+    "reshape": lambda _, x, shape: x.reshape(shape),
+    "transpose": lambda _, x, perm: np.ascontiguousarray(x.transpose(perm)),
+    "cut": lambda _, x, axis, *ends: np.ascontiguousarray(x[(slice(None),) * axis + (slice(*ends),)]),
+    "expand": lambda _, x, shape: np.broadcast_to(x, shape).copy(),
+    "take": lambda _, x, index, axis: np.take(x, index.array, axis),
+    "tile": lambda _, x, repeats: np.tile(x, repeats),
+    "mirror": lambda _, x, pads, mode: np.pad(x, pads, mode),
+    "flip": lambda _, x, axes: np.ascontiguousarray(np.flip(x, axes)),
+    "join": lambda _, *given: np.concatenate(given[:-1], given[-1]),
+    "pad": pad_array,
+    "spread": spread_array,
+    "select": lambda _, x, y, mask: np.where(mask.array, x, y),
+    "scatter": scatter_array,
+    "add": lambda f, a, b: f.reduce(np.add(a, b)),
+    "mul": lambda f, a, b: f.mul(a, b),
+    "inverse": lambda f, a: f.inverse(a),
+    "power": lambda f, a, n: f.power(a, n),
+    "root": lambda f, a: f.root(a),
+    "any": lambda f, *given: f.function(given[-1], *np.broadcast_arrays(*given[:-1])),
+    "odd": lambda f, x, name: np.sign(x) * f.function(name, np.abs(x)),
+    "even": lambda f, x, name: f.function(name, np.abs(x)),
+    "zero": lambda f, d: np.where(d == 0, 1.0, f.function("Equal", np.abs(d))),
+    "positive": lambda f, d: np.where(d == 0, 0.0, f.function("Positive", d)),
+    "total": lambda f, x, axes: f.reduce(np.sum(x, axis=axes, keepdims=True)),
+    "cumulated": lambda f, x, axis: f.reduce(np.cumsum(x, axis)),
+    "multiplied": multiplied,
+    "bag": bag,
+    "line": lambda f, x, name: f.residues(f.sequence(name, x)),
+    "top": top,
+    "matmul": lambda f, a, b: f.matmul(a, b),
+    "window total": window_total,
+    "window max": window_max,
+    "convolved": convolved,
+}
+ODD = {"Sin", "Tan", "Asin", "Atan", "Sinh", "Asinh", "Atanh", "Erf", "Sign", "Tanh half"}
+EVEN = {"Cos", "Cosh"}
 
 
-@op("EyeLike")
-def _eye_like(a: Args) -> Val:
-    n, m = a.val(0).shape
-    return Val(
-        a.run.dtype_of(a.attrs.get("dtype"), a.val(0).dtype), exact=np.eye(n, m, a.int("k", 0), np.int64)
-    )
+# -- operators ---------------------------------------------------------------------------------------------
+
+# How an operator is added: a method of `Operators` named as it is, or a row of OPS where one line says it.
+# Its operands are the parameters before `*`, its attributes those behind it, by their names in ONNX. One with
+# a default may be missing; an operand that older versions have as an attribute may come as that. The kind of
+# a parameter is that of its name in KINDS, else that of its default, else a term, `Val`. Where numbers of an
+# operand (`Ints`) are not known before any input, or an attribute is not in the signature, the operator is
+# "tested". The result is a Val, or a list of one for each output, of the first operand's type, or a pair
+# (Val, type) of another. Compute with terms alone (+ - * /, and `curve` for a function that is no
+# polynomial): sharing, exact numbers and broadcasting follow. A new function of arrays is a row of FUNCTIONS.
+# A row in tests/verification/test_certificate_semantics.py compares the operator with ONNX's reference.
+
+KINDS: dict[str, Any] = {
+    name: kind
+    for kind, names in {
+        Ints: "axes shape perm split repeats starts ends steps pads k sizes depth output_padding output_shape"
+        " lengths training",
+        int: "axis end to dtype blocksize num_groups size",
+        list[Fraction]: "first limit delta scales",
+        Graph: "then_branch else_branch body",
+        object: "value seed saturate round_mode output_dtype",
+    }.items()
+    for name in names.split()
+}
+Typed = tuple[Val, str]
 
 
-@op("Range")
-def _range(a: Args) -> Val:
-    start, limit, step = (a.numbers(i)[0] for i in range(3))
-    if step == 0:
-        raise Unsupported("a step of 0")
-    n = max(0, math.ceil((limit - start) / step))
-    _room([n])
-    if start.denominator == step.denominator == 1:
-        return Val(a.val(0).dtype, exact=int(start) + int(step) * np.arange(n, dtype=np.int64))
-    _room([n * (LIMIT[0] // MOST_FRACTIONS)])
-    return Val(a.val(0).dtype, exact=np.array([start + i * step for i in range(n)], object))
+@dataclass
+class Call:
+    """One application of an operator."""
+
+    run: Run
+    node: Node
+    vals: list[Typed | None]
+
+    def type_of(self, i: int) -> str:
+        val = self.vals[i] if i < len(self.vals) else None
+        return "" if val is None else val[1]
+
+    def captured(self) -> list[Typed | None]:
+        return self.vals[len(self.node.ins) :]
+
+    def results(self) -> list[Typed | None]:
+        """Bind operands and attributes to the parameters of the operator's function, and call it."""
+        found = OPS.get(self.node.op)
+        need(found, "this checker has no semantics of it")
+        assert found is not None
+        attrs = {k: v for k, v in self.node.attrs.items() if k != "stash_type"}
+        operands, args, named = list(self.vals[: len(self.node.ins)]), [], {}
+        for name, p, kind in parameters(found):
+            if name == "self":
+                args.append(self)
+            elif p.kind is p.VAR_POSITIONAL:
+                args += [v[0] for v in operands if v is not None]
+                operands = []
+            elif p.kind is p.VAR_KEYWORD:
+                there = [(n, k, attrs.pop(n)) for n, k in WINDOW.items() if n in attrs]
+                named.update((n, self._attribute(n, v, k)) for n, k, v in there)
+            elif p.kind is p.KEYWORD_ONLY:
+                need(name in attrs or p.default is not p.empty, f"attribute `{name}` is missing")
+                value, plain_ = attrs.pop(name, p.default), name not in attrs and kind is not float
+                named[name] = value if plain_ else self._attribute(name, value, kind)
+            else:
+                val = operands.pop(0) if operands else None
+                need(val or name in attrs or p.default is not p.empty, f"operand `{name}` is missing")
+                if val:
+                    args.append(self._operand(val[0], kind))
+                else:
+                    args.append(self._attribute(name, attrs.pop(name), kind) if name in attrs else p.default)
+        need(not attrs, f"attribute `{min(attrs, default='')}` is not known")
+        need(not any(operands), "more operands than are known")
+        out = found(*args, **named)
+        out = out if isinstance(out, list) else [out]
+        out = [(v, self.type_of(0)) if isinstance(v, Val) else v for v in out]
+        return out + [None] * (len(self.node.outs) - len(out))
+
+    def _operand(self, val: Val, kind: Any) -> Any:
+        if kind not in (Ints, int, list[Fraction]):
+            return val
+        exact = must_know(val)
+        need(val.size <= MOST_LIST, "an operand is too long")
+        if kind == list[Fraction]:
+            return list(mapped(Fraction, exact).flat)
+        need(exact.dtype != object, "an operand is no whole number")
+        flat = [int(v) for v in exact.flat]
+        return flat if kind == Ints else flat[0]
+
+    def _attribute(self, name: str, value: Any, kind: Any) -> Any:
+        rows: list[Any] = value if isinstance(value, list) and kind in (Ints, list[Fraction]) else [value]
+        if kind in (Ints, int) and all(isinstance(v, int) and abs(v) < 1 << 40 for v in rows):
+            return list(rows) if kind == Ints else value
+        finite = all(isinstance(v, (int, float)) and abs(v) < 3e38 for v in rows)
+        if kind in (float, Val, list[Fraction]) and finite:  # ONNX holds a float in float32
+            numbers = [Fraction(float(np.float32(v))) for v in rows]
+            one = self.run.number(numbers[0]) if kind is Val else numbers[0]
+            return numbers if kind == list[Fraction] else one
+        fine = kind is object or (kind in (str, Graph) and isinstance(value, kind))
+        need(fine, f"attribute `{name}` has another type")
+        return value
 
 
-def _indices(a: Args, i: int, n: int) -> np.ndarray | None:
-    """Return known indices in 0...n-1; None where they depend on data."""
-    exact = a.val(i).exact
-    if exact is None or exact.dtype.kind not in "iu":
-        return None
-    found = exact.astype(np.int64)
-    if found.size and (found.min() < -n or found.max() >= n):
-        raise Unsupported(f"an index outside of {n} elements")
+@cache
+def parameters(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter, Any]]:
+    rows = inspect.signature(function).parameters.items()
+    return [(n, p, KINDS.get(n, Val if p.default in (None, p.empty) else type(p.default))) for n, p in rows]
+
+
+def indices(i: Val, n: int) -> Array:
+    """Return known indices as they are in 0...n-1."""
+    need(i.exact is not None and i.exact.dtype != object, "indices depend on data")
+    found = np.asarray(i.exact, np.int64)
+    need(not found.size or (found.min() >= -n and found.max() < n), f"an index outside of {n} elements")
     return np.where(found < 0, found + n, found)
 
 
-def _selectors(a: Args, i: int, n: int) -> np.ndarray:
+def selectors(i: Val, n: int) -> Val:
     """Return for each index and each place whether it is the place, as an uninterpreted truth value.
 
     An index below 0 counts from the end, so that a place is met by two numbers.
     """
-    index = a.res(i)[..., None]
-    _room((*index.shape[:-1], n))
-    places = np.arange(n, dtype=np.float64)
-    return a.f.add(a.run.equal(index - places), a.run.equal(index - places + n))
-
-
-@op("Gather")
-def _gather(a: Args) -> Val:
-    shape = a.val(0).shape
-    axis = _axis(a.int("axis", 0), len(shape))
-    index = _indices(a, 1, shape[axis])
-    if index is not None:
-        _room((*shape[:axis], *index.shape, *shape[axis + 1 :]))
-        return _move(a, lambda x: np.take(x, index, axis))
-    table = np.moveaxis(a.res(0), axis, 0).reshape(shape[axis], -1)
-    chosen = a.f.matmul(_selectors(a, 1, shape[axis]).reshape(-1, shape[axis]), table)
-    spread = chosen.reshape(*a.val(1).shape, *shape[:axis], *shape[axis + 1 :])
-    rank = len(a.val(1).shape)
-    order = [*range(rank, rank + axis), *range(rank), *range(rank + axis, spread.ndim)]
-    return a.out(np.ascontiguousarray(spread.transpose(order)))
-
-
-@op("GatherElements")
-def _gather_elements(a: Args) -> Val:
-    shape = a.val(0).shape
-    axis = _axis(a.int("axis", 0), len(shape))
-    index = _indices(a, 1, shape[axis])
-    cut = tuple(slice(0, d) if i != axis else slice(None) for i, d in enumerate(a.val(1).shape))
-    if index is not None:
-        return _move(a, lambda x: np.take_along_axis(x[cut], index, axis))
-    lines = np.moveaxis(a.res(0)[cut], axis, -1)
-    chosen = np.moveaxis(_selectors(a, 1, shape[axis]), axis, -2)
-    return a.out(np.moveaxis(a.f.matmul(chosen, lines[..., None])[..., 0], -1, axis))
-
-
-@op("GatherND")
-def _gather_nd(a: Args) -> Val:
-    shape, where, batch = a.val(0).shape, a.val(1).exact, a.int("batch_dims", 0)
-    if where is None or where.dtype.kind not in "iu":
-        raise Unsupported("indices depend on data")
-    depth = where.shape[-1]
-    _room((*where.shape[:-1], *shape[batch + depth :]))
-    grid = np.indices(where.shape[:batch]) if batch else np.zeros((0,))
-    index = [g.reshape(*where.shape[:batch], *[1] * (where.ndim - 1 - batch)) for g in grid]
-    for i in range(depth):
-        n, at = shape[batch + i], where[..., i].astype(np.int64)
-        if at.size and (at.min() < -n or at.max() >= n):
-            raise Unsupported("an index outside of the tensor")
-        index.append(at)
-    return _move(a, lambda x: x[tuple(index)])
-
-
-@op("ScatterND")
-def _scatter_nd(a: Args) -> Val:
-    shape, where = a.val(0).shape, a.val(1).exact
-    if where is None or where.dtype.kind not in "iu":
-        raise Unsupported("indices depend on data")
-    flat = where.reshape(-1, where.shape[-1]).astype(np.int64)
-    bounds = np.array(shape[: where.shape[-1]])
-    if flat.size and ((flat < -bounds).any() or (flat >= bounds).any()):
-        raise Unsupported("an index outside of the tensor")
-    flat = np.where(flat < 0, flat + bounds, flat)
-    single = (
-        np.ravel_multi_index(tuple(flat.T), tuple(int(b) for b in bounds)) if flat.size else np.zeros(0, int)
-    )
-    return _scatter(a, single, a.res(2).reshape(len(flat), *shape[where.shape[-1] :]), int(math.prod(bounds)))
-
-
-def _scatter(a: Args, at: Any, updates: np.ndarray, n: int) -> Val:
-    out = a.res(0).copy().reshape(n, *updates.shape[1:])
-    mode = a.text("reduction", "none")
-    if mode == "none":
-        if len(np.unique(at)) != len(at):
-            raise Unsupported("two updates of one element")
-        out[at] = updates
-    elif mode == "add":
-        np.add.at(out, at, updates)
-    else:
-        raise Unsupported(f"the reduction {mode}")
-    return a.out(a.f.reduce(out).reshape(a.val(0).shape))
-
-
-@op("ScatterElements")
-def _scatter_elements(a: Args) -> Val:
-    shape = a.val(0).shape
-    axis = _axis(a.int("axis", 0), len(shape))
-    index = _indices(a, 1, shape[axis])
-    if index is None:
-        raise Unsupported("indices depend on data")
-    grid = list(np.indices(index.shape))
-    grid[axis] = index
-    single = np.ravel_multi_index(tuple(g.reshape(-1) for g in grid), shape)
-    return _scatter(a, single, a.res(2).reshape(-1), a.val(0).size)
-
-
-@op("OneHot")
-def _one_hot(a: Args) -> Val:
-    depth = a.ints(1)[0]
-    axis = _axis(a.int("axis", -1), len(a.val(0).shape) + 1)
-    _room((*a.val(0).shape, max(depth, 0)))
-    off, on = a.res(2)
-    index = _indices(a, 0, depth) if a.val(0).exact is not None else None
-    hot = (
-        (index[..., None] == np.arange(depth)).astype(np.float64)
-        if index is not None
-        else _selectors(a, 0, depth)
-    )
-    return a.out(
-        np.moveaxis(
-            a.f.add(np.full(1, off), a.f.mul(hot, a.f.sub(np.full(1, on), np.full(1, off)))),
-            -1,
-            axis,
-        ),
-        a.val(2).dtype,
-    )
-
-
-@op("NonZero")
-def _non_zero(a: Args) -> Val:
-    exact = _rational(a.val(0))
-    if exact is None:
-        raise Unsupported("its size depends on data")
-    return Val("int64", exact=np.array(np.nonzero(exact), np.int64))
-
-
-@op("ReverseSequence")
-def _reverse_sequence(a: Args) -> Val:
-    lengths, batch, time = a.ints(1), a.int("batch_axis", 1), a.int("time_axis", 0)
-    order = np.arange(a.val(0).shape[time])[:, None].repeat(len(lengths), 1)
-    for i, n in enumerate(lengths):
-        order[:n, i] = order[:n, i][::-1]
-    shape = [1] * len(a.val(0).shape)
-    shape[time], shape[batch] = order.shape
-    index = (order if time < batch else order.T).reshape(shape)
-    return _move(a, lambda x: np.take_along_axis(x, np.broadcast_to(index, x.shape), time))
-
-
-# -- elementwise -------------------------------------------------------------------------------------------
-
-
-def _exactly(a: Args, function, dtype: str | None = None) -> Val | None:
-    """Apply a function to exact operands; None where one is not exact, or the numbers get too large."""
-    given = [_rational(v) for v in a.vals if v is not None]
-    if any(g is None for g in given):
-        return None
-    arrays = [g for g in given if g is not None]
-    size = math.prod(_broadcast([g.shape for g in arrays]))
-    small = all(
-        g.dtype != object
-        and (g.dtype == bool or not g.size or (np.abs(g.astype(np.float64)).max() < 1 << 30))
-        for g in arrays
-    )
-    if size > (MOST_EXACT if small else MOST_FRACTIONS):
-        return None
-    try:
-        if small:
-            done = function(*[g if g.dtype == bool else g.astype(np.int64) for g in arrays])
-        else:
-            done = function(
-                *[
-                    np.array(
-                        [v if isinstance(v, Fraction) else Fraction(int(v)) for v in g.reshape(-1)], object
-                    ).reshape(g.shape)
-                    for g in arrays
-                ]
-            )
-    except (ZeroDivisionError, OverflowError, TypeError):
-        return None
-    return Val(dtype or a.val(0).dtype, exact=_plain(np.asarray(done)))
-
-
-def _arith(name: str, exactly, infield) -> None:
-    def run(a: Args) -> Val:
-        found = _exactly(a, exactly)
-        if found is not None:
-            return found
-        total = a.res(0)
-        for i in range(1, len(a.vals)):
-            _broadcast([total.shape, a.val(i).shape])
-            total = infield(a.f, total, a.res(i))
-        return a.out(total)
-
-    op(name)(run)
-
-
-_arith("Add", lambda x, y: _whole(x) + _whole(y), Field.add)
-_arith("Sub", lambda x, y: _whole(x) - _whole(y), Field.sub)
-_arith("Mul", lambda x, y: _whole(x) * _whole(y), Field.mul)
-_arith("Sum", lambda *xs: sum((_whole(x) for x in xs[1:]), _whole(xs[0])), Field.add)
-_arith("Max", lambda *xs: _fold(np.maximum, xs), Field.maximum)
-_arith("Min", lambda *xs: _fold(np.minimum, xs), Field.minimum)
-
-
-def _whole(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.int64) if x.dtype == bool else x
-
-
-def _fold(function, xs) -> np.ndarray:
-    out = xs[0]
-    for x in xs[1:]:
-        out = function(out, x)
-    return out
-
-
-@op("Mean")
-def _mean(a: Args) -> Val:
-    total = a.res(0)
-    for i in range(1, len(a.vals)):
-        total = a.f.add(total, a.res(i))
-    return a.out(a.f.times(total, Fraction(1, len(a.vals))))
-
-
-def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Divide as C does: towards 0."""
-    if (y == 0).any():
-        raise ZeroDivisionError
-    return np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))
-
-
-@op("Div")
-def _div(a: Args) -> Val:
-    if a.val(0).whole:
-        found = _exactly(a, _quotient)
-        if found is not None:
-            return found
-        by = a.val(1).exact
-        if by is None or by.size != 1 or abs(int(by.reshape(-1)[0])) != 1:
-            return a.out(a.f.function("IntegerDiv", a.res(0), a.res(1)))
-    else:
-        found = _exactly(a, lambda x, y: _nonzero(x) / y if x.dtype == object else _ratio(x, y))
-        if found is not None:
-            return found
-    _broadcast([a.val(0).shape, a.val(1).shape])
-    return a.out(a.f.mul(a.res(0), a.f.inverse(a.res(1))))
-
-
-def _nonzero(x: np.ndarray) -> np.ndarray:
-    return x
-
-
-def _ratio(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if x.size * y.size > MOST_FRACTIONS:
-        raise OverflowError
-    make = np.vectorize(lambda v: Fraction(int(v)), otypes=[object])
-    return make(x) / make(y) if x.size and y.size else _broadcast_empty(x, y)
-
-
-def _broadcast_empty(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.zeros(np.broadcast_shapes(x.shape, y.shape), np.int64)
-
-
-@op("Mod")
-def _mod(a: Args) -> Val:
-    fmod = a.int("fmod", 0)
-
-    def exactly(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if (y == 0).any() or x.dtype == object:
-            raise ZeroDivisionError
-        return np.fmod(x, y) if fmod else np.mod(x, y)
-
-    found = _exactly(a, exactly)
-    return found if found is not None else a.out(a.f.function(f"Mod {fmod}", a.res(0), a.res(1)))
-
-
-@op("Neg")
-def _neg(a: Args) -> Val:
-    found = _exactly(a, lambda x: -x)
-    return found if found is not None else a.out(-a.res(0))
-
-
-@op("Abs")
-def _abs(a: Args) -> Val:
-    found = _exactly(a, lambda x: abs(x))
-    return found if found is not None else a.out(a.f.absolute(a.res(0)))
-
-
-@op("Sign")
-def _sign(a: Args) -> Val:
-    found = _exactly(
-        a,
-        lambda x: (
-            np.sign(x) if x.dtype != object else np.vectorize(lambda v: (v > 0) - (v < 0), otypes=[object])(x)
-        ),
-    )
-    return found if found is not None else a.out(a.f.sign(a.res(0)))
-
-
-def _rounded(name: str, function) -> None:
-    def run(a: Args) -> Val:
-        found = _exactly(
-            a,
-            lambda x: (
-                x if x.dtype != object else np.vectorize(lambda v: Fraction(function(v)), otypes=[object])(x)
-            ),
-        )
-        return found if found is not None else a.out(a.f.function(name, a.res(0)))
-
-    op(name)(run)
-
-
-_rounded("Floor", math.floor)
-_rounded("Ceil", math.ceil)
-_rounded("Round", round)
-
-
-@op("Sqrt")
-def _sqrt(a: Args) -> Val:
-    return a.out(a.f.root(a.res(0)))
-
-
-@op("Reciprocal")
-def _reciprocal(a: Args) -> Val:
-    return a.out(a.f.inverse(a.res(0)))
-
-
-@op("Pow")
-def _pow(a: Args) -> Val:
-    exponent = _rational(a.val(1))
-    if exponent is not None and exponent.size == 1:
-        e = (
-            Fraction(exponent.reshape(-1)[0])
-            if exponent.dtype == object
-            else Fraction(int(exponent.reshape(-1)[0]))
-        )
-        shape = _broadcast([a.val(0).shape, a.val(1).shape])
-        if e.denominator == 1 and 0 <= e <= 8:
-            found = _exactly(
-                a,
-                lambda x, _: (
-                    _whole(x) ** int(e)
-                    if x.dtype == object or not x.size or np.abs(x).max() < 128
-                    else _too_large()
-                ).reshape(shape),
-            )
-            if found is not None:
-                return found
-        if e.denominator == 1 and abs(e) <= 64:
-            return a.out(a.f.power(a.res(0), int(e)).reshape(shape))
-        if e.denominator == 2 and abs(e) <= 64:
-            return a.out(a.f.power(a.f.root(a.res(0)), int(2 * e)).reshape(shape))
-    return a.out(a.f.function("Pow", *np.broadcast_arrays(a.res(0), a.res(1))))
-
-
-def _too_large() -> np.ndarray:
-    raise OverflowError
-
-
-for _name in (
-    "Exp",
-    "Log",
-    "Sin",
-    "Cos",
-    "Tan",
-    "Asin",
-    "Acos",
-    "Atan",
-    "Sinh",
-    "Cosh",
-    "Asinh",
-    "Acosh",
-    "Atanh",
-    "Erf",
-):
-    _odd = _name in ("Sin", "Tan", "Asin", "Atan", "Sinh", "Asinh", "Atanh", "Erf")
-    _even = _name in ("Cos", "Cosh")
-    op(_name)(
-        lambda a, n=_name, o=_odd, e=_even: a.out(
-            (a.f.odd if o else a.f.even if e else a.f.function)(n, a.res(0))
-        )
-    )
-
-
-def _sigmoid_of(run: Run, x: np.ndarray) -> np.ndarray:
-    """An uninterpreted s with s(x) + s(-x) = 1; by the axiom "sigmoid-exp", 1 / (1 + exp(-x))."""
-    f = run.field
-    if run.uses("sigmoid-exp"):
-        return f.inverse(f.add(np.ones(1), f.function("Exp", -x)))
-    return f.times(f.add(np.ones(1), f.odd("Tanh half", x)), Fraction(1, 2))
-
-
-@op("Sigmoid")
-def _sigmoid(a: Args) -> Val:
-    return a.out(_sigmoid_of(a.run, a.res(0)))
-
-
-def _tanh_of(run: Run, x: np.ndarray) -> np.ndarray:
-    """2 sigmoid(2 x) - 1."""
-    f = run.field
-    return f.sub(f.times(_sigmoid_of(run, f.times(x, 2)), 2), np.ones(1))
-
-
-@op("Tanh")
-def _tanh(a: Args) -> Val:
-    return a.out(_tanh_of(a.run, a.res(0)))
-
-
-@op("Relu")
-def _relu(a: Args) -> Val:
-    found = _exactly(
-        a,
-        lambda x: (
-            np.maximum(x, 0)
-            if x.dtype != object
-            else np.vectorize(lambda v: max(v, Fraction(0)), otypes=[object])(x)
-        ),
-    )
-    return found if found is not None else a.out(a.f.relu(a.res(0)))
-
-
-def _leaky(f: Field, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """max(x, 0) - slope * max(-x, 0)."""
-    up = f.relu(x)
-    return f.add(up, f.mul(f.sub(x, up), slope))
-
-
-@op("LeakyRelu")
-def _leaky_relu(a: Args) -> Val:
-    return a.out(_leaky(a.f, a.res(0), np.full(1, float(a.f.scalar(a.number("alpha", 0.01))))))
-
-
-@op("PRelu")
-def _prelu(a: Args) -> Val:
-    return a.out(_leaky(a.f, a.res(0), a.res(1)))
-
-
-@op("ThresholdedRelu")
-def _thresholded(a: Args) -> Val:
-    x = a.res(0)
-    return a.out(a.f.mul(x, a.run.less(np.full(1, float(a.f.scalar(a.number("alpha", 1.0)))), x)))
-
-
-def _elu(a: Args, x: np.ndarray, alpha: object, inner: object) -> np.ndarray:
-    """max(x, 0) + alpha * (exp(min(x, 0) * inner) - 1)."""
-    f = a.f
-    low = f.minimum(x, np.zeros(1))
-    curve = f.sub(f.function("Exp", f.mul(low, np.float64(inner))), f.function("Exp", np.zeros(1)))  # type: ignore[arg-type]
-    return f.add(f.relu(x), f.mul(curve, np.float64(alpha)))  # type: ignore[arg-type]
-
-
-@op("Elu")
-def _elu_op(a: Args) -> Val:
-    return a.out(_elu(a, a.res(0), a.f.scalar(a.number("alpha", 1.0)), 1))
-
-
-@op("Celu")
-def _celu(a: Args) -> Val:
-    alpha = a.number("alpha", 1.0)
-    return a.out(_elu(a, a.res(0), a.f.scalar(alpha), a.f.scalar(1 / alpha)))
-
-
-@op("Selu")
-def _selu(a: Args) -> Val:
-    gamma = a.number("gamma", 1.0507009873554805)
-    return a.out(a.f.times(_elu(a, a.res(0), a.f.scalar(a.number("alpha", 1.6732632423543772)), 1), gamma))
-
-
-def _clip_of(f: Field, x: np.ndarray, low: np.ndarray | None, high: np.ndarray | None) -> np.ndarray:
-    x = x if low is None else f.maximum(x, low)
-    return x if high is None else f.minimum(x, high)
-
-
-@op("Clip")
-def _clip(a: Args) -> Val:
-    if "min" in a.attrs or "max" in a.attrs:
-        low, high = (
-            np.full(1, float(a.f.scalar(a.number(n)))) if n in a.attrs else None for n in ("min", "max")
-        )
-        return a.out(_clip_of(a.f, a.res(0), low, high))
-    if any(a.has(i) and a.val(i).size != 1 for i in (1, 2)):
-        raise Unsupported("bounds that are no scalars")
-    v = _rational(a.val(0))
-    bounds = [a.numbers(i)[0] if a.has(i) and _rational(a.val(i)) is not None else None for i in (1, 2)]
-    if (
-        v is not None
-        and v.dtype != object
-        and all(b is not None or not a.has(i + 1) for i, b in enumerate(bounds))
-    ):
-        low = -(1 << 62) if bounds[0] is None else math.ceil(bounds[0])
-        high = 1 << 62 if bounds[1] is None else math.floor(bounds[1])
-        return Val(a.val(0).dtype, exact=np.minimum(np.maximum(v.astype(np.int64), low), high))
-    return a.out(_clip_of(a.f, a.res(0), *[a.res(i).reshape(-1) if a.has(i) else None for i in (1, 2)]))
-
-
-@op("HardSigmoid")
-def _hard_sigmoid(a: Args) -> Val:
-    line = a.f.add(
-        a.f.times(a.res(0), a.number("alpha", 0.2)), np.full(1, float(a.f.scalar(a.number("beta", 0.5))))
-    )
-    return a.out(_clip_of(a.f, line, np.zeros(1), np.ones(1)))
-
-
-@op("HardSwish")
-def _hard_swish(a: Args) -> Val:
-    """X times HardSigmoid of alpha 1/6: exactly a sixth, as ONNX defines it."""
-    x = a.res(0)
-    line = a.f.add(a.f.times(x, Fraction(1, 6)), np.full(1, float(a.f.scalar(Fraction(1, 2)))))
-    return a.out(a.f.mul(x, _clip_of(a.f, line, np.zeros(1), np.ones(1))))
-
-
-@op("Softplus")
-def _softplus(a: Args) -> Val:
-    return a.out(_softplus_of(a.f, a.res(0)))
-
-
-def _softplus_of(f: Field, x: np.ndarray) -> np.ndarray:
-    return f.function("Log", f.add(f.function("Exp", x), np.ones(1)))
-
-
-@op("Mish")
-def _mish(a: Args) -> Val:
-    return a.out(a.f.mul(a.res(0), _tanh_of(a.run, _softplus_of(a.f, a.res(0)))))
-
-
-@op("Softsign")
-def _softsign(a: Args) -> Val:
-    x = a.res(0)
-    return a.out(a.f.mul(x, a.f.inverse(a.f.add(a.f.absolute(x), np.ones(1)))))
-
-
-@op("Gelu")
-def _gelu(a: Args) -> Val:
-    f, x = a.f, a.res(0)
-    if a.text("approximate", "none") == "tanh":
-        cube = f.times(f.power(x, 3), Fraction(44715, 1000000))
-        scale = f.mul(f.root(np.full(1, 2.0)), f.inverse(f.root(a.run.pi())))
-        inner = _tanh_of(a.run, f.mul(f.add(x, cube), scale))
-    else:
-        inner = f.odd("Erf", f.mul(x, f.inverse(f.root(np.full(1, 2.0)))))
-    return a.out(f.times(f.mul(x, f.add(inner, np.ones(1))), Fraction(1, 2)))
-
-
-@op("Shrink")
-def _shrink(a: Args) -> Val:
-    f, x = a.f, a.res(0)
-    lam, bias = (np.full(1, float(f.scalar(a.number(n, d)))) for n, d in (("lambd", 0.5), ("bias", 0.0)))
-    low, high = a.run.less(x, -lam), a.run.less(lam, x)
-    return a.out(f.add(f.mul(low, f.add(x, bias)), f.mul(high, f.sub(x, bias))))
-
-
-@op("IsNaN", "IsInf")
-def _is_odd(a: Args) -> Val:
-    return a.out(a.f.function(f"{a.node.op} {a.node.key}", a.res(0)), "bool")
-
-
-@op("Cast")
-def _cast(a: Args) -> Val:
-    return _to(a, a.run.dtype_of(a.attrs.get("to"), ""))
-
-
-@op("CastLike")
-def _cast_like(a: Args) -> Val:
-    return _to(a, a.val(1).dtype)
-
-
-def _to(a: Args, dtype: str) -> Val:
-    v = a.val(0)
-    if dtype not in SIZES:
-        raise Unsupported(f"a cast to {dtype}")
-    exact = _rational(v)
-    if dtype in FLOATS:
-        narrower = v.dtype in FLOATS and FLOATS.index(dtype) > FLOATS.index(v.dtype)
-        if (
-            exact is not None
-            and exact.dtype != object
-            and (not exact.size or np.abs(exact.astype(np.float64)).max() <= 1 << 8)
-        ):
-            return Val(dtype, exact=_whole(exact))
-        if not narrower:
-            return Val(dtype, exact=v.exact) if v.exact is not None else a.out(v.residues(a.run), dtype)
-        if (
-            v.exact is not None
-            and v.exact.dtype != object
-            and v.exact.dtype.kind == "f"
-            and dtype in ("float16", "float32")
-        ):
-            return Val(dtype, exact=v.exact.astype(dtype))
-        return a.out(a.f.function(f"round to {dtype}", v.residues(a.run)), dtype)
-    if dtype == "bool":
-        if exact is not None:
-            return Val("bool", exact=exact != 0)
-        if v.dtype == "bool":
-            return v
-        return a.out(a.f.sub(np.ones(1), a.run.equal(v.residues(a.run))), "bool")
-    if exact is not None:
-        whole = _plain(
-            exact
-            if exact.dtype != object
-            else np.array([math.trunc(x) for x in exact.reshape(-1)], object).reshape(exact.shape)
-        )
-        if whole.dtype != object and (
-            SIZES[dtype] >= 4 or not whole.size or 0 <= whole.min() <= whole.max() < 128
-        ):
-            return Val(dtype, exact=whole.astype(np.int64))
-    if v.whole and SIZES[dtype] >= 4:  # no whole number is taken to overflow 32 bits
-        return a.out(v.residues(a.run), dtype)
-    return a.out(a.f.function(f"cast to {dtype}", v.residues(a.run)), dtype)
-
-
-def _compared(name: str, exactly, infield) -> None:
-    def run(a: Args) -> Val:
-        found = _exactly(a, exactly, "bool")
-        if found is not None:
-            return found
-        _broadcast([a.val(0).shape, a.val(1).shape])
-        return a.out(infield(a.run, a.res(0), a.res(1)), "bool")
-
-    op(name)(run)
-
-
-_compared("Equal", lambda x, y: x == y, lambda r, x, y: r.equal(r.field.sub(x, y)))
-_compared("Less", lambda x, y: x < y, lambda r, x, y: r.less(x, y))
-_compared("Greater", lambda x, y: x > y, lambda r, x, y: r.less(y, x))
-_compared("LessOrEqual", lambda x, y: x <= y, lambda r, x, y: r.field.sub(np.ones(1), r.less(y, x)))
-_compared("GreaterOrEqual", lambda x, y: x >= y, lambda r, x, y: r.field.sub(np.ones(1), r.less(x, y)))
-_compared("And", lambda x, y: x & y, lambda r, x, y: r.field.mul(x, y))
-_compared("Or", lambda x, y: x | y, lambda r, x, y: r.field.sub(x + y, r.field.mul(x, y)))
-_compared("Xor", lambda x, y: x ^ y, lambda r, x, y: r.field.reduce(x + y - 2 * r.field.mul(x, y)))
-
-
-@op("Not")
-def _not(a: Args) -> Val:
-    found = _exactly(a, lambda x: ~x, "bool")
-    return found if found is not None else a.out(a.f.sub(np.ones(1), a.res(0)), "bool")
-
-
-@op("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot")
-def _bitwise(a: Args) -> Val:
-    name = f"{a.node.op} {a.val(0).dtype} {a.node.key}"
-    return a.out(a.f.function(name, *np.broadcast_arrays(*[a.res(i) for i in range(len(a.vals))])))
-
-
-@op("Where")
-def _where(a: Args) -> Val:
-    shape = _broadcast([a.val(i).shape for i in range(3)])
-    c = _rational(a.val(0))
-    if c is not None:
-        x, y = _rational(a.val(1)), _rational(a.val(2))
-        if x is not None and y is not None:
-            return Val(a.val(1).dtype, exact=_plain(np.where(np.broadcast_to(c, shape), x, y)))
-        return a.out(np.where(np.broadcast_to(c, shape), a.res(1), a.res(2)), a.val(1).dtype)
-    return a.out(a.f.add(a.res(2), a.f.mul(a.res(0), a.f.sub(a.res(1), a.res(2)))), a.val(1).dtype)
-
-
-# -- reductions and normalisations -------------------------------------------------------------------------
-
-
-def _reduced_axes(a: Args) -> tuple[int, ...]:
-    rank = len(a.val(0).shape)
-    axes, noop = a.axes(rank), a.int("noop_with_empty_axes", 0)
-    if not axes:
-        return () if noop else tuple(range(rank))
-    return tuple(sorted(set(axes)))
-
-
-def _reduction(name: str, function, exactly=None) -> None:
-    def run(a: Args) -> Val:
-        axes, keep = _reduced_axes(a), bool(a.int("keepdims", 1))
-        exact = _rational(a.val(0))
-        if (
-            exactly is not None
-            and exact is not None
-            and exact.dtype != object
-            and exact.size
-            and np.abs(exact.astype(np.float64)).max() < 1 << 20
-            and (name != "ReduceProd" or exact.size <= 3)
-        ):
-            return Val(a.val(0).dtype, exact=exactly(exact.astype(np.int64), axis=axes, keepdims=keep))
-        if not axes and name in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"):
-            return a.val(0)
-        x = a.res(0)
-        count = math.prod(x.shape[i] for i in axes)
-        out = function(a, x, axes, count)  # with the axes kept
-        return a.out(out if keep else out.reshape([d for i, d in enumerate(out.shape) if i not in axes]))
-
-    op(name)(run)
-
-
-def _multiset_max(f: Field, x: np.ndarray, axes: tuple[int, ...], count: int) -> np.ndarray:
-    """The maximum along axes, as a function of the multiset of the elements; of two, as `Field.maximum`."""
-    if count == 0:
-        raise Unsupported("the maximum of nothing")
-    if count == 1:
-        return x
-    if count == 2:
-        moved = np.moveaxis(x, axes, range(len(axes)))
-        both = moved.reshape(2, *moved.shape[len(axes) :])
-        return np.expand_dims(f.maximum(both[0], both[1]), axes)
-    return f.residues(f._mix(f.bits("max", x).sum(axis=axes, keepdims=True, dtype=np.uint64)))
-
-
-def _mean_of(f: Field, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    count = math.prod(x.shape[i] for i in axes)
-    return f.times(f.sum(x, axes, True), Fraction(1, max(count, 1)))
-
-
-def _product(a: Args, x: np.ndarray, axes: tuple[int, ...], count: int) -> np.ndarray:
-    moved = np.moveaxis(x, axes, range(len(axes))).reshape(count, -1)
-    if count > MOST_STEPS:
-        raise Unsupported("a product of that many factors")
-    out = np.ones(moved.shape[1])
-    for row in moved:
-        out = a.f.mul(out, row)
-    return out.reshape([1 if i in axes else d for i, d in enumerate(x.shape)])
-
-
-_reduction("ReduceSum", lambda a, x, axes, n: a.f.sum(x, axes, True), np.sum)
-_reduction("ReduceMean", lambda a, x, axes, n: _mean_of(a.f, x, axes))
-_reduction("ReduceMax", lambda a, x, axes, n: _multiset_max(a.f, x, axes, n), np.max)
-_reduction("ReduceMin", lambda a, x, axes, n: -_multiset_max(a.f, -x, axes, n), np.min)
-_reduction("ReduceProd", _product, np.prod)
-_reduction("ReduceL1", lambda a, x, axes, n: a.f.sum(a.f.absolute(x), axes, True))
-_reduction("ReduceL2", lambda a, x, axes, n: a.f.root(a.f.sum(a.f.mul(x, x), axes, True)))
-_reduction("ReduceSumSquare", lambda a, x, axes, n: a.f.sum(a.f.mul(x, x), axes, True))
-_reduction("ReduceLogSum", lambda a, x, axes, n: a.f.function("Log", a.f.sum(x, axes, True)))
-
-
-@op("ReduceLogSumExp")
-def _log_sum_exp(a: Args) -> Val:
-    axes, f, x = _reduced_axes(a), a.f, a.res(0)
-    shift = _shift(a.run, x, axes)
-    total = f.add(f.function("Log", f.sum(f.function("Exp", f.sub(x, shift)), axes, True)), shift)
-    return a.out(
-        total if a.int("keepdims", 1) else total.reshape([d for i, d in enumerate(x.shape) if i not in axes])
-    )
-
-
-def _shift(run: Run, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Return the number that a softmax takes off: the maximum, or by the axiom "softmax-shift" the mean."""
-    if run.uses("softmax-shift"):
-        return _mean_of(run.field, x, axes)
-    return _multiset_max(run.field, x, axes, math.prod(x.shape[i] for i in axes))
-
-
-@op("Softmax", "LogSoftmax")
-def _softmax(a: Args) -> Val:
-    f, x = a.f, a.res(0)
-    axes = (_axis(a.int("axis", -1), x.ndim),)
-    moved = f.sub(x, _shift(a.run, x, axes))
-    powers = f.function("Exp", moved)
-    total = f.sum(powers, axes, True)
-    if a.node.op == "LogSoftmax":
-        return a.out(f.sub(moved, f.function("Log", total)))
-    return a.out(f.mul(powers, f.inverse(total)))
-
-
-@op("Hardmax", "ArgMax", "ArgMin")
-def _arg_max(a: Args) -> Val:
-    axis = _axis(a.int("axis", -1 if a.node.op == "Hardmax" else 0), len(a.val(0).shape))
-    lines = np.ascontiguousarray(np.moveaxis(a.res(0), axis, -1))
-    seq = a.f.sequence(f"{a.node.op} {a.int('select_last_index', 0)}", lines)
-    if a.node.op == "Hardmax":
-        chosen = a.f.residues(seq)[..., None] - np.arange(lines.shape[-1])
-        return a.out(np.moveaxis(a.run.equal(a.f.reduce(chosen)), -1, axis))
-    out = np.expand_dims(a.f.residues(seq), axis)
-    return a.out(
-        out if a.int("keepdims", 1) else out.reshape([d for i, d in enumerate(a.val(0).shape) if i != axis]),
-        "int64",
-    )
-
-
-@op("TopK")
-def _top_k(a: Args) -> list[Val]:
-    axis, k, f = _axis(a.int("axis", -1), len(a.val(0).shape)), a.ints(1)[0], a.f
-    lines = np.ascontiguousarray(np.moveaxis(a.res(0), axis, -1))
-    n = lines.shape[-1]
-    if not 0 <= k <= n:
-        raise Unsupported(f"the {k} largest of {n}")
-    largest, ordered = a.int("largest", 1), a.int("sorted", 1)
-    bag = f.bits("max", lines).sum(-1, dtype=np.uint64)
-    seq = f.sequence("TopK", lines)
-    values, places = [], []
-    for i in range(k):
-        name = f"{largest} {i}" if ordered else f"{largest} {i} of {k} in any order"
-        values.append(f.residues(f._mix(bag + f.key_of(f"value {name}"))))
-        places.append(f.residues(f._mix(seq + f.key_of(f"place {name}"))))
-    if k and ordered:
-        values[0] = (
-            _multiset_max(f, lines, (lines.ndim - 1,), n)[..., 0]
-            if largest
-            else -_multiset_max(f, -lines, (lines.ndim - 1,), n)[..., 0]
-        )
-    shape = (*lines.shape[:-1], k)
-    stack = [np.moveaxis(np.stack(p, -1) if k else np.zeros(shape), -1, axis) for p in (values, places)]
-    return [a.out(stack[0]), a.out(stack[1], "int64")]
-
-
-@op("CumSum")
-def _cum_sum(a: Args) -> Val:
-    axis = _axis(a.ints(1)[0], len(a.val(0).shape))
-    exclusive, backwards = a.int("exclusive", 0), a.int("reverse", 0)
-
-    def run(x: np.ndarray) -> np.ndarray:
-        y = np.flip(x, axis) if backwards else x
-        total = np.cumsum(y, axis)
-        total = total - y if exclusive else total
-        return np.flip(total, axis) if backwards else total
-
-    exact = _rational(a.val(0))
-    if exact is not None and exact.dtype != object:
-        return Val(a.val(0).dtype, exact=run(exact.astype(np.int64)))
-    return a.out(a.f.reduce(run(a.res(0))))
-
-
-def _standardise(
-    a: Args, x: np.ndarray, axes: tuple[int, ...], epsilon: Fraction, *, centre: bool = True
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (x - mean) / sqrt(var + epsilon), the mean and 1 / sqrt(...)."""
-    f = a.f
-    mean = _mean_of(f, x, axes)
-    moved = f.sub(x, mean) if centre else x
-    inverse = f.inverse(
-        f.root(f.add(_mean_of(f, f.mul(moved, moved), axes), np.full(1, float(f.scalar(epsilon)))))
-    )
-    return f.mul(moved, inverse), mean, inverse
-
-
-def _per_channel(v: np.ndarray, rank: int) -> np.ndarray:
-    return v.reshape(1, -1, *[1] * (rank - 2)) if rank > 1 else v.reshape(-1)
-
-
-def _affine(a: Args, y: np.ndarray, scale: np.ndarray | None, bias: np.ndarray | None) -> np.ndarray:
-    if scale is not None:
-        _broadcast([y.shape, scale.shape])
-        y = a.f.mul(y, scale)
-    return y if bias is None else a.f.add(y, bias)
-
-
-@op("BatchNormalization")
-def _batch_norm(a: Args) -> Val:
-    f, x = a.f, a.res(0)
-    if a.int("training_mode", 0):
-        raise Unsupported("training")
-    scale, bias, mean, var = (_per_channel(a.res(i), x.ndim) for i in range(1, 5))
-    factor = f.mul(
-        scale, f.inverse(f.root(f.add(var, np.full(1, float(f.scalar(a.number("epsilon", 1e-5)))))))
-    )
-    return a.out(f.add(f.mul(x, factor), f.sub(bias, f.mul(mean, factor))))
-
-
-@op("InstanceNormalization")
-def _instance_norm(a: Args) -> Val:
-    x = a.res(0)
-    y = _standardise(a, x, tuple(range(2, x.ndim)), a.number("epsilon", 1e-5))[0]
-    return a.out(_affine(a, y, _per_channel(a.res(1), x.ndim), _per_channel(a.res(2), x.ndim)))
-
-
-@op("GroupNormalization")
-def _group_norm(a: Args) -> Val:
-    x, groups = a.res(0), a.int("num_groups")
-    n, c = x.shape[:2]
-    if groups < 1 or c % groups:
-        raise Unsupported(f"{c} channels in {groups} groups")
-    y = _standardise(a, x.reshape(n, groups, -1), (2,), a.number("epsilon", 1e-5))[0].reshape(x.shape)
-    return a.out(_affine(a, y, _per_channel(a.res(1), x.ndim), _per_channel(a.res(2), x.ndim)))
-
-
-@op("LayerNormalization", "RMSNormalization")
-def _layer_norm(a: Args) -> list[Val]:
-    x = a.res(0)
-    axes = tuple(range(_axis(a.int("axis", -1), x.ndim), x.ndim))
-    y, mean, inverse = _standardise(
-        a, x, axes, a.number("epsilon", 1e-5), centre=a.node.op == "LayerNormalization"
-    )
-    out = _affine(a, y, a.res(1), a.res(2) if a.has(2) else None)
-    return [a.out(out), a.out(mean), a.out(inverse)]
-
-
-@op("MeanVarianceNormalization")
-def _mvn(a: Args) -> Val:
-    x = a.res(0)
-    return a.out(
-        _standardise(a, x, tuple(_axis(i, x.ndim) for i in a.list("axes", [0, 2, 3])), Fraction(1, 10**9))[0]
-    )
-
-
-@op("LpNormalization")
-def _lp_norm(a: Args) -> Val:
-    f, x, axes = a.f, a.res(0), (_axis(a.int("axis", -1), len(a.val(0).shape)),)
-    one = a.int("p", 2) == 1
-    norm = f.sum(f.absolute(x), axes, True) if one else f.root(f.sum(f.mul(x, x), axes, True))
-    return a.out(f.mul(x, f.inverse(norm)))
-
-
-@op("LRN")
-def _lrn(a: Args) -> Val:
-    f, x, size = a.f, a.res(0), a.int("size")
-    squares = np.pad(f.mul(x, x), [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.ndim - 2)])
-    total = f.reduce(sum(squares[:, i : i + x.shape[1]] for i in range(size)))  # type: ignore[arg-type]
-    base = f.add(
-        f.times(total, a.number("alpha", 1e-4) / size), np.full(1, float(f.scalar(a.number("bias", 1.0))))
-    )
-    beta = a.number("beta", 0.75)
-    return a.out(f.mul(x, f.inverse(f.function("Pow", base, np.full(1, float(f.scalar(beta)))))))
-
-
-# -- products ----------------------------------------------------------------------------------------------
-
-
-@op("MatMul")
-def _matmul(a: Args) -> Val:
-    x, y = a.res(0), a.res(1)
-    x2, y2 = (x[None] if x.ndim == 1 else x), (y[:, None] if y.ndim == 1 else y)
-    if x2.shape[-1] != y2.shape[-2]:
-        raise Unsupported(f"{list(x.shape)} times {list(y.shape)}")
-    _room((*_broadcast([x2.shape[:-2], y2.shape[:-2]]), x2.shape[-2], y2.shape[-1]))
-    out = a.f.matmul(x2, y2)
-    out = out[..., 0, :] if x.ndim == 1 else out
-    return a.out(out[..., 0] if y.ndim == 1 else out)
-
-
-@op("Gemm")
-def _gemm(a: Args) -> Val:
-    f, x, y = a.f, a.res(0), a.res(1)
-    if x.ndim != 2 or y.ndim != 2:
-        raise Unsupported("operands are no matrices")
-    x, y = (x.T if a.int("transA", 0) else x), (y.T if a.int("transB", 0) else y)
-    if x.shape[1] != y.shape[0]:
-        raise Unsupported(f"{list(x.shape)} times {list(y.shape)}")
-    out, beta = f.times(f.matmul(x, y), a.number("alpha", 1.0)), a.number("beta", 1.0)
-    return a.out(f.add(out, f.times(a.res(2), beta)) if a.has(2) else out)
-
-
-@op("Einsum")
-def _einsum(a: Args) -> Val:
-    text = a.text("equation", "").replace(" ", "")
-    left, arrow, right = text.partition("->")
-    terms = left.split(",")
-    if "." in text or len(terms) != len(a.vals) or not left.replace(",", "").isalpha():
-        raise Unsupported(f"the equation {text}")
-    if not arrow:
-        right = "".join(sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1))
-    done, labels = a.res(0), terms[0]
-    sizes: dict[str, int] = {}
-    for i, t in enumerate(terms):
-        if len(t) != len(a.val(i).shape) or len(set(t)) != len(t):
-            raise Unsupported(f"the equation {text}")
-        for c, d in zip(t, a.val(i).shape, strict=True):
-            if sizes.setdefault(c, d) != d:
-                raise Unsupported(f"the equation {text}")
-    for i, t in enumerate(terms[1:], 1):
-        later = set(right).union(*terms[i + 1 :]) if terms[i + 1 :] else set(right)
-        y = a.res(i)
-        batch = [c for c in labels if c in t and c in later]
-        summed = [c for c in labels if c in t and c not in later]
-        only, other = [c for c in labels if c not in t], [c for c in t if c not in labels]
-        x = done.transpose([labels.index(c) for c in (*batch, *only, *summed)])
-        y = y.transpose([t.index(c) for c in (*batch, *summed, *other)])
-        n = [math.prod(sizes[c] for c in group) for group in (batch, only, summed, other)]
-        _room((n[0], n[1], n[3]))
-        out = a.f.matmul(
-            np.ascontiguousarray(x).reshape(n[0], n[1], n[2]),
-            np.ascontiguousarray(y).reshape(n[0], n[2], n[3]),
-        )
-        labels = "".join((*batch, *only, *other))
-        done = out.reshape([sizes[c] for c in labels])
-    gone = tuple(i for i, c in enumerate(labels) if c not in right)
-    done, labels = a.f.sum(done, gone, False), "".join(c for c in labels if c in right)
-    if sorted(labels) != sorted(right):
-        raise Unsupported(f"the equation {text}")
-    return a.out(np.ascontiguousarray(done.transpose([labels.index(c) for c in right])))
-
-
-@dataclass
-class Window:
-    """The windows of a convolution or a pool along each axis."""
-
-    kernel: list[int]
-    strides: list[int]
-    dilations: list[int]
-    before: list[int]
-    after: list[int]
-    out: list[int]
-
-
-def _window(a: Args, kernel: list[int], size: tuple[int, ...], *, pool: bool = False) -> Window:
-    n = len(kernel)
-    strides, dilations = a.list("strides", [1] * n), a.list("dilations", [1] * n)
-    pads, auto = a.list("pads", [0] * 2 * n), a.text("auto_pad", "NOTSET")
-    if (
-        len(size) != n
-        or len(strides) != n
-        or len(dilations) != n
-        or len(pads) != 2 * n
-        or min(*kernel, *strides, *dilations) < 1
-    ):
-        raise Unsupported("kernel, strides, dilations and pads differ in length")
-    if min(pads) < 0:
-        raise Unsupported("pads below 0")
-    before, after, out = pads[:n], pads[n:], []
-    ceil = pool and a.int("ceil_mode", 0)
-    for i in range(n):
-        reach = (kernel[i] - 1) * dilations[i] + 1
-        if auto.startswith("SAME"):
-            count = -(-size[i] // strides[i])
-            total = max(0, (count - 1) * strides[i] + reach - size[i])
-            small = total // 2
-            before[i], after[i] = (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
-        elif auto == "VALID":
-            before[i] = after[i] = 0
-        room = size[i] + before[i] + after[i] - reach
-        if room < 0:
-            raise Unsupported(f"a window of {reach} along an axis of {size[i]}")
-        count = (-(-room // strides[i]) if ceil else room // strides[i]) + 1
-        if ceil and (count - 1) * strides[i] >= size[i] + before[i]:
-            count -= 1
-        out.append(count)
-    return Window(kernel, strides, dilations, before, after, out)
-
-
-def _views(x: np.ndarray, w: Window, fill: float = 0.0):
-    """Yield for each place in the kernel the strided view of the padded input that it meets."""
-    n = len(w.kernel)
-    reach = [(w.out[i] - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilations[i] + 1 for i in range(n)]
-    padded = x
-    size = x.shape[x.ndim - n :]
-    if any(w.before) or any(reach[i] > size[i] for i in range(n)):
-        more = [(w.before[i], max(0, reach[i] - size[i] - w.before[i])) for i in range(n)]
-        _room([*x.shape[: x.ndim - n], *(size[i] + sum(more[i]) for i in range(n))])
-        padded = np.pad(x, [(0, 0)] * (x.ndim - n) + more, constant_values=fill)
-    for place in np.ndindex(*w.kernel):
-        cut = tuple(
-            slice(
-                place[i] * w.dilations[i],
-                place[i] * w.dilations[i] + (w.out[i] - 1) * w.strides[i] + 1,
-                w.strides[i],
-            )
-            for i in range(n)
-        )
-        yield place, padded[(..., *cut)]
-
-
-def _convolve(f: Field, x: np.ndarray, weight: np.ndarray, w: Window, group: int) -> np.ndarray:
-    """Sum products over channels and places, a group of at most 2,048 at a time."""
-    n, c = x.shape[:2]
-    o, cg = weight.shape[:2]
-    if c != cg * group or o % group:
-        raise Unsupported(f"{c} channels and weights {list(weight.shape)} in {group} groups")
-    places = math.prod(w.kernel)
-    _room((n, o, *w.out))
-    if cg == 1:
-        depthwise = np.zeros((n, group, o // group, *w.out))
-        kernel = weight.reshape(group, o // group, *w.kernel)
-        rank = len(w.kernel)
-        for count, (place, view) in enumerate(_views(x, w), 1):
-            depthwise += view[:, :, None] * kernel[(..., *place)].reshape(1, group, o // group, *[1] * rank)
-            if count % 1024 == 0:
-                f.reduce(depthwise)
-        return f.reduce(depthwise).reshape(n, o, *w.out)
-    area = math.prod(w.out)
-    out = np.empty((n, o, *w.out))
-    flat = np.ascontiguousarray(weight.reshape(group, o // group, cg, places).transpose(0, 1, 3, 2))
-    views = [view for _, view in _views(x, w)]
-    at_once = max(1, min(places, BLOCK // cg)) if cg <= BLOCK else 1
-    images = max(1, min(n, (1 << 22) // max(1, at_once * c * area)))
-    for first in range(0, n, images):
-        last = min(n, first + images)
-        total: np.ndarray | None = None
-        for i in range(0, places, at_once):
-            here = views[i : i + at_once]
-            columns = np.empty((last - first, group, len(here), cg, area))
-            for j, view in enumerate(here):
-                columns[:, :, j] = view[first:last].reshape(last - first, group, cg, area)
-            kernel = flat[:, :, i : i + at_once].reshape(group, o // group, len(here) * cg)
-            part = f.matmul(kernel[None], columns.reshape(last - first, group, len(here) * cg, area))
-            total = part if total is None else f.add(total, part)
-        assert total is not None
-        out[first:last] = total.reshape(last - first, o, *w.out)
-    return out
-
-
-@op("Conv")
-def _conv(a: Args) -> Val:
-    x, weight = a.res(0), a.res(1)
-    w = _window(a, list(weight.shape[2:]), x.shape[2:])
-    out = _convolve(a.f, x, weight, w, a.int("group", 1))
-    return a.out(a.f.add(out, _per_channel(a.res(2), x.ndim)) if a.has(2) else out)
-
-
-@op("ConvTranspose")
-def _conv_transpose(a: Args) -> Val:
-    f, x, weight, group = a.f, a.res(0), a.res(1), a.int("group", 1)
-    n, kernel = x.ndim - 2, list(weight.shape[2:])
-    strides, dilations = a.list("strides", [1] * n), a.list("dilations", [1] * n)
-    more = a.list("output_padding", [0] * n)
-    pads, auto = a.list("pads", [0] * 2 * n), a.text("auto_pad", "NOTSET")
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    full = [s * (i - 1) + m + r for s, i, m, r in zip(strides, x.shape[2:], more, reach, strict=True)]
-    if "output_shape" in a.attrs or auto.startswith("SAME"):
-        wanted = a.list("output_shape", [s * i for s, i in zip(strides, x.shape[2:], strict=True)])[-n:]
-        total = [g - s for g, s in zip(full, wanted, strict=True)]
-        small = [t // 2 for t in total]
-        large = [t - s for t, s in zip(total, small, strict=True)]
-        pads = [*small, *large] if auto == "SAME_UPPER" else [*large, *small]
-    out = [g - pads[i] - pads[i + n] for i, g in enumerate(full)]
-    if min(*out, *strides) < 1 or x.shape[1] % group:
-        raise Unsupported(f"an output of {out}")
-    _room((x.shape[0], x.shape[1], *full))
-    spread = np.zeros((*x.shape[:2], *(s * (i - 1) + 1 for s, i in zip(strides, x.shape[2:], strict=True))))
-    spread[(..., *(slice(None, None, s) for s in strides))] = x
-    cin, og = weight.shape[0] // group, weight.shape[1]
-    turned = np.flip(weight, tuple(range(2, n + 2))).reshape(group, cin, og, *kernel).swapaxes(1, 2)
-    turned = np.ascontiguousarray(turned.reshape(group * og, cin, *kernel))
-    w = Window(
-        kernel,
-        [1] * n,
-        dilations,
-        [r - 1 for r in reach],
-        [r - 1 + m for r, m in zip(reach, more, strict=True)],
-        full,
-    )
-    done = _convolve(f, spread, turned, w, group)
-    cut = tuple(slice(pads[i], pads[i] + out[i]) if pads[i] >= 0 else slice(0, 0) for i in range(n))
-    if min(pads) < 0:
-        raise Unsupported("pads below 0")
-    done = np.ascontiguousarray(done[(..., *cut)])
-    return a.out(f.add(done, _per_channel(a.res(2), x.ndim)) if a.has(2) else done)
-
-
-@op("AveragePool")
-def _average_pool(a: Args) -> Val:
-    f, x = a.f, a.res(0)
-    w = _window(a, a.list("kernel_shape"), x.shape[2:], pool=True)
-    total = np.zeros((*x.shape[:2], *w.out))
-    count = np.zeros(w.out)
-    if a.int("count_include_pad", 0):  # all that lies within the padding that is stated
-        inside = np.ones([d + b + e for d, b, e in zip(x.shape[2:], w.before, w.after, strict=True)])
-        counted = Window(w.kernel, w.strides, w.dilations, [0] * len(w.kernel), w.after, w.out)
-    else:
-        inside, counted = np.ones(x.shape[2:]), w
-    for _, view in _views(inside, counted):
-        count += view
-    for _, view in _views(x, w):
-        total += view
-    return a.out(f.mul(f.reduce(total), f.inverse(count)))
-
-
-@op("MaxPool")
-def _max_pool(a: Args) -> Val:
-    if len(a.node.outs) > 1 and a.node.outs[1]:
-        raise Unsupported("places of the largest elements")
-    x = a.res(0)
-    return a.out(_window_max(a.f, x, _window(a, a.list("kernel_shape"), x.shape[2:], pool=True)))
-
-
-def _window_max(f: Field, x: np.ndarray, w: Window) -> np.ndarray:
-    """The maximum of each window as a function of the multiset of its elements, padding left out."""
-    count = np.zeros(w.out, np.int64)
-    for _, view in _views(np.ones(x.shape[2:]), w):
-        count += view.astype(np.int64)
-    bag = np.zeros((*x.shape[:2], *w.out), np.uint64)
-    shifted = f.bits("max", x)
-    for _, view in _views(shifted, w, 0):
-        bag += view
-    out = f.residues(f._mix(bag))
-    if (count < 3).any():  # one is itself; two are as for Max
-        few = count < 3
-        total, low, high = np.zeros(out.shape), np.full(out.shape, np.inf), np.full(out.shape, -np.inf)
-        for (_, view), (_, there) in zip(_views(x, w), _views(np.ones(x.shape[2:]), w), strict=True):
-            total += view
-            np.minimum(low, np.where(there > 0, view, np.inf), out=low)
-            np.maximum(high, np.where(there > 0, view, -np.inf), out=high)
-        if (count < 1).any():
-            raise Unsupported("a window of padding alone")
-        out[..., few] = np.where(count[few] == 1, total[..., few], f.maximum(low[..., few], high[..., few]))
-    return out
-
-
-@op("GlobalAveragePool")
-def _global_average(a: Args) -> Val:
-    x = a.res(0)
-    return a.out(_mean_of(a.f, x, tuple(range(2, x.ndim))))
-
-
-@op("GlobalMaxPool")
-def _global_max(a: Args) -> Val:
-    x = a.res(0)
-    axes = tuple(range(2, x.ndim))
-    return a.out(_multiset_max(a.f, x, axes, math.prod(x.shape[2:])))
-
-
-@op("LpPool", "GlobalLpPool")
-def _lp_pool(a: Args) -> Val:
-    f, x, p = a.f, a.res(0), a.int("p", 2)
-    if p not in (1, 2):
-        raise Unsupported(f"p = {p}")
-    powers = f.absolute(x) if p == 1 else f.mul(x, x)
-    if a.node.op == "GlobalLpPool":
-        total = f.sum(powers, tuple(range(2, x.ndim)), True)
-    else:
-        w = _window(a, a.list("kernel_shape"), x.shape[2:], pool=True)
-        total = f.reduce(sum(view for _, view in _views(powers, w)))  # type: ignore[arg-type]
-    return a.out(total if p == 1 else f.root(total))
-
-
-# -- resizing ----------------------------------------------------------------------------------------------
-
-
-@op("Resize")
-def _resize(a: Args) -> Val:
-    x, attrs = a.res(0), a.attrs
-    rank = x.ndim
-    axes = [_axis(i, rank) for i in a.list("axes", list(range(rank)))]
-    if a.int("antialias", 0) or a.text("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise Unsupported("antialias, or a policy of the aspect ratio")
-    if a.has(3) and a.val(3).size:
-        sizes = a.ints(3)
-        scales = [Fraction(s, x.shape[i]) for s, i in zip(sizes, axes, strict=True)]
-    else:
-        scales = a.numbers(2)
-        sizes = [math.floor(x.shape[i] * s) for s, i in zip(scales, axes, strict=True)]
-    if len(sizes) != len(axes):
-        raise Unsupported("sizes and axes differ in length")
-    mode, coordinates = a.text("mode", "nearest"), a.text("coordinate_transformation_mode", "half_pixel")
-    for axis, size, scale in zip(axes, sizes, scales, strict=True):
-        n = x.shape[axis]
-        if size == n and scale == 1:
-            continue
-        _room((*x.shape[:axis], size, *x.shape[axis + 1 :]))
-        if size < 1 or size * n > 1 << 24:
-            raise Unsupported(f"a size of {size}")
-        where = [_coordinate(coordinates, i, n, size, scale) for i in range(size)]
-        if mode == "nearest":
-            near = [_nearest(c, a.text("nearest_mode", "round_prefer_floor")) for c in where]
-            x = np.take(x, [min(max(i, 0), n - 1) for i in near], axis)
-        else:
-            cubic = a.number("cubic_coeff_a", -0.75) if mode == "cubic" else None
-            matrix = _interpolation(where, n, cubic, bool(attrs.get("exclude_outside", 0)))
-            image = np.array([[a.f.scalar(v) for v in row] for row in matrix], np.float64)
-            moved = np.ascontiguousarray(np.moveaxis(x, axis, -1))
-            x = np.ascontiguousarray(
-                np.moveaxis(
-                    a.f.matmul(moved.reshape(-1, n), image.T).reshape(*moved.shape[:-1], size), -1, axis
-                )
-            )
-    return a.out(x)
-
-
-def _coordinate(mode: str, i: int, n: int, size: int, scale: Fraction) -> Fraction:
+    i, places = i.reshape(*i.shape, 1), np.arange(n)
+    return is_zero(i - i.run.number(places)) + is_zero(i - i.run.number(places - n))
+
+
+def flat_places(shape: Shape, index: Sequence[Array]) -> Array:
+    """Return the places of elements in a flat tensor by their indices along the first axes."""
+    return np.ravel_multi_index(tuple(np.broadcast_arrays(*index)), shape[: len(index)])
+
+
+def places_along(i: Val, shape: Shape, axis: int) -> Array:
+    """Return the places that indices along one axis name, as GatherElements and ScatterElements have them."""
+    grid = list(np.indices(i.shape, sparse=True))
+    grid[axis] = indices(i, shape[axis])
+    return flat_places(shape, grid)
+
+
+def places_nd(shape: Shape, i: Val, batch: int = 0) -> tuple[Array, int]:
+    """Return the places that the last axis of indices names, and along how many axes."""
+    index = list(np.indices(i.shape[:-1], sparse=True)[:batch])
+    for k in range(i.shape[-1]):
+        index.append(indices(i.cut(i.rank - 1, k, k + 1).without([i.rank - 1]), shape[batch + k]))
+    return flat_places(shape, index), len(index)
+
+
+def scatter(x: Val, at: Array, updates: Val, depth: int, reduction: str) -> Val:
+    """Put updates into places along the first axes, or add them."""
+    need(reduction in ("none", "add"), f"the reduction {reduction}")
+    need(reduction == "add" or len(np.unique(at)) == at.size, "two updates of one element")
+    flat = x.reshape(math.prod(x.shape[:depth]), *x.shape[depth:])
+    rows, table = updates.reshape(at.size, *x.shape[depth:]), Table(at.reshape(-1))
+    return x.run.term("scatter", flat.shape, (flat, rows), table, reduction == "add").reshape(*x.shape)
+
+
+def cast(x: Val, old: str, new: str) -> Typed:
+    """Cast: no whole number is taken to overflow 32 bits, and a narrower float is a function."""
+    need(new in SIZES, f"a cast to {new}")
+    exact = known(x)
+    if new in FLOATS:
+        small = exact is not None and bool((np.abs(exact * 1) <= 256).all()) and exact.dtype != object
+        if small or old not in FLOATS or FLOATS.index(new) <= FLOATS.index(old):
+            return x, new
+        if new != "bfloat16" and x.name == "loaded":
+            return x.run.term("loaded", x.shape, (), *x.params[:2], new), new
+        if new == "bfloat16" or exact is None:
+            return curve(f"round to {new}", x), new
+        return x.run.number(mapped(Fraction, exact.astype(np.float64).astype(new))), new
+    if new == "bool":
+        return x if old == "bool" else exactly(lambda v: v != 0, x) or 1 - is_zero(x), new
+    whole = plain(mapped(math.trunc, exact)) if exact is not None and exact.dtype == object else exact
+    fits = whole is not None and whole.dtype != object and bool(((whole >= 0) & (whole < 128)).all())
+    if whole is not None and (fits or (whole.dtype != object and SIZES[new] >= 4)):
+        return x.run.number(whole), new
+    return x if old not in FLOATS and SIZES[new] >= 4 else curve(f"cast to {new}", x), new
+
+
+def coordinate(mode: str, i: int, n: int, size: int, scale: Fraction) -> Fraction:
     half = Fraction(1, 2)
-    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and size > 1):
-        return (i + half) / scale - half
-    if mode == "pytorch_half_pixel":
-        return Fraction(0)
     if mode == "align_corners":
-        return Fraction(i * (n - 1), size - 1) if size > 1 else Fraction(0)
+        return Fraction(i * (n - 1), max(size - 1, 1))
     if mode == "asymmetric":
         return i / scale
-    if mode == "half_pixel_symmetric":
-        adjust = size / (n * scale)
-        return Fraction(n, 2) * (1 - adjust) + (i + half) / scale - half
-    raise Unsupported(f"the coordinates {mode}")
+    need(mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), f"the coordinates {mode}")
+    if mode == "pytorch_half_pixel" and size == 1:
+        return Fraction(0)
+    middle = Fraction(n, 2) * (1 - size / (n * scale)) if mode == "half_pixel_symmetric" else 0
+    return (i + half) / scale - half + middle
 
 
-def _nearest(c: Fraction, mode: str) -> int:
-    half = Fraction(1, 2)
-    if mode == "floor":
-        return math.floor(c)
-    if mode == "ceil":
-        return math.ceil(c)
-    if mode == "round_prefer_ceil":
-        return math.floor(c + half)
-    return math.ceil(c - half)
+def weights_at(c: Fraction, n: int, a: Fraction | None, exclude: int) -> list[Fraction]:
+    """Return the weight of each of n elements at a coordinate: linear, or cubic of a coefficient."""
+    row = [Fraction(0)] * n
+    c = c if a is not None else min(max(c, Fraction(0)), Fraction(n - 1))
+    low = math.floor(c)
+    for k in range(low - 1, low + 3):
+        d = abs(c - k)
+        w = max(1 - d, Fraction(0))
+        if a is not None:
+            w = (a + 2) * d**3 - (a + 3) * d**2 + 1 if d <= 1 else a * (d**3 - 5 * d**2 + 8 * d - 4) * (d < 2)
+        row[min(max(k, 0), n - 1)] += w if 0 <= k < n or not exclude else 0
+    return [w / sum(row) for w in row] if exclude else row
 
 
-def _interpolation(
-    where: list[Fraction], n: int, cubic: Fraction | None, exclude: bool
-) -> list[list[Fraction]]:
-    rows = []
-    for c in where:
-        row = [Fraction(0)] * n
-        if cubic is None:
-            c = min(max(c, Fraction(0)), Fraction(n - 1))
-            low = math.floor(c)
-            row[low] += 1 - (c - low)
-            row[min(low + 1, n - 1)] += c - low
+class Operators(Call):
+    """ONNX's operators: a method each, named as they are."""
+
+    def Dropout(self, x: Val, ratio=None, training=(0,), *, seed=None) -> list[Any]:
+        need(not any(training), "training")
+        return [x, (self.run.number(1).expand(*x.shape), "bool")]
+
+    def Reshape(self, x: Val, shape: Any, *, allowzero=0) -> Val:
+        dims = [x.shape[i] if d == 0 and not allowzero and i < x.rank else d for i, d in enumerate(shape)]
+        rest = math.prod(d for d in dims if d != -1)
+        return x.reshape(*[x.size // max(rest, 1) if d == -1 else d for d in dims])
+
+    def Squeeze(self, x: Val, axes=None) -> Val:
+        axes = [i for i, d in enumerate(x.shape) if d == 1] if axes is None else axes
+        return x.without([axis_of(a, x.rank) for a in axes])
+
+    def Unsqueeze(self, x: Val, axes: Any) -> Val:
+        shape = list(x.shape)
+        for i in sorted(axis_of(a, x.rank + len(axes)) for a in axes):
+            shape.insert(i, 1)
+        return x.reshape(*shape)
+
+    def Split(self, x: Val, split=None, *, axis=0, num_outputs=0) -> list[Val]:
+        axis, parts = axis_of(axis, x.rank), len(self.node.outs)
+        n = x.shape[axis]
+        each = -(-n // parts)
+        sizes = [min(each, n - i * each) for i in range(parts)] if split is None else split
+        need(sum(sizes) == n and min(sizes) >= 0 and len(sizes) == parts, f"{n} does not split into {sizes}")
+        return [x.cut(axis, sum(sizes[:i]), sum(sizes[: i + 1])) for i in range(parts)]
+
+    def Slice(self, x: Val, starts: Any, ends: Any, axes=None, steps=None) -> Val:
+        axes = axes or range(len(starts))
+        for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(starts), strict=True):
+            axis = axis_of(axis, x.rank)
+            n, least = x.shape[axis], -1 if step < 0 else 0
+            start, end = (min(max(v + n if v < 0 else v, least), n + least) for v in (start, end))
+            x = x.cut(axis, start, end if end >= 0 else None, step) if start >= 0 else x.cut(axis, 0, 0)
+        return x
+
+    def DepthToSpace(self, x: Val, *, blocksize: Any, mode="DCR") -> Val:
+        (n, c, h, w), b = x.shape, blocksize
+        need(b > 0 and c % (b * b) == 0, f"{c} channels in blocks of {b}")
+        if mode == "DCR":
+            x = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
         else:
-            low = math.floor(c)
-            weights = [_cubic(abs(c - (low + k)), cubic) for k in (-1, 0, 1, 2)]
-            if exclude:
-                weights = [
-                    w if 0 <= low + k < n else Fraction(0)
-                    for w, k in zip(weights, (-1, 0, 1, 2), strict=True)
-                ]
-                weights = [w / sum(weights) for w in weights]
-            for k, w in zip((-1, 0, 1, 2), weights, strict=True):
-                row[min(max(low + k, 0), n - 1)] += w
-        rows.append(row)
-    return rows
+            x = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+        return x.reshape(n, c // b**2, h * b, w * b)
+
+    def SpaceToDepth(self, x: Val, *, blocksize: Any) -> Val:
+        (n, c, h, w), b = x.shape, blocksize
+        need(b > 0 and h % b == 0 and w % b == 0, f"{h}x{w} in blocks of {b}")
+        x = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
+        return x.reshape(n, c * b * b, h // b, w // b)
+
+    def Pad(self, x: Val, pads: Any, fill: Val | None = None, axes=None, *, mode="constant") -> Val:
+        axes = [axis_of(a, x.rank) for a in axes or range(x.rank)]
+        need(len(pads) == 2 * len(axes), f"{len(pads)} pads for {len(axes)} axes")
+        both = [(0, 0)] * x.rank
+        for i, axis in enumerate(axes):
+            both[axis] = (pads[i], pads[i + len(axes)])
+        if mode == "constant":
+            return pad(x, both, fill)
+        fine = mode in ("reflect", "edge", "wrap") and min(pads, default=0) >= 0
+        need(fine, f"Pad of mode {mode} by {pads}")
+        shape = tuple(d + b + e for d, (b, e) in zip(x.shape, both, strict=True))
+        return moved("mirror", x, shape, tuple(both), mode)
+
+    def ConstantOfShape(self, shape: Any, *, value: Any = None) -> Typed:
+        one = self.run.leaf(value).reshape() if value else self.run.number(0)
+        return one.expand(*shape), self.run.tensors.entries[value]["dtype"] if value else "float32"
+
+    def EyeLike(self, x: Val, *, dtype=0, k=(0,)) -> Typed:
+        eye = np.eye(x.shape[0], x.shape[1], k[0], int)
+        return self.run.number(eye), DTYPES[dtype] if dtype else self.type_of(0)
+
+    def Range(self, first: Any, limit: Any, delta: Any) -> Val:
+        (start,), (stop,), (step,) = first, limit, delta
+        need(step, "a step of 0")
+        n = max(0, math.ceil((stop - start) / step))
+        if start.denominator == step.denominator == 1:
+            room([n])
+            return self.run.number(int(start) + int(step) * np.arange(n))
+        need(n <= MOST_LIST, "a range of that many fractions")
+        return self.run.number(np.array([start + i * step for i in range(n)], object))
+
+    def Gather(self, x: Val, i: Val, *, axis=0) -> Val:
+        axis = axis_of(axis, x.rank)
+        n, rank = x.shape[axis], i.rank
+        if i.exact is not None:
+            return x.take(indices(i, n), axis)
+        table = x.move_axis(axis, 0)
+        rows = matmul(selectors(i, n), table.reshape(n, x.size // max(n, 1)))
+        out = rows.reshape(*i.shape, *table.shape[1:])
+        return out.transpose(*range(rank, rank + axis), *range(rank), *range(rank + axis, out.rank))
+
+    def GatherElements(self, x: Val, i: Val, *, axis=0) -> Val:
+        axis = axis_of(axis, x.rank)
+        if i.exact is not None:
+            return x.reshape(x.size).take(places_along(i, x.shape, axis), 0)
+        for k, d in enumerate(i.shape):
+            x = x if k == axis else x.cut(k, 0, d)
+        lines = x.move_axis(axis, -1)
+        rows = matmul(selectors(i.move_axis(axis, -1), x.shape[axis]), lines.reshape(*lines.shape, 1))
+        return rows.without([x.rank]).move_axis(-1, axis)
+
+    def GatherND(self, x: Val, i: Val, *, batch_dims=0) -> Val:
+        at, depth = places_nd(x.shape, i, batch_dims)
+        return x.reshape(math.prod(x.shape[:depth]), *x.shape[depth:]).take(at, 0)
+
+    def ScatterND(self, x: Val, i: Val, updates: Val, *, reduction="none") -> Val:
+        at, depth = places_nd(x.shape, i)
+        return scatter(x, at, updates, depth, reduction)
+
+    def ScatterElements(self, x: Val, i: Val, updates: Val, *, axis=0, reduction="none") -> Val:
+        return scatter(x, places_along(i, x.shape, axis_of(axis, x.rank)), updates, x.rank, reduction)
+
+    def OneHot(self, i: Val, depth: Any, values: Val, *, axis=-1) -> Typed:
+        off, on = values.cut(0, 0, 1), values.cut(0, 1, 2)
+        out = off + selectors(i, max(depth[0], 0)) * (on - off)
+        return out.move_axis(-1, axis_of(axis, i.rank + 1)), self.type_of(2)
+
+    def NonZero(self, x: Val) -> Typed:
+        return self.run.number(np.array(np.nonzero(must_know(x)), np.int64)), "int64"
+
+    def ReverseSequence(self, x: Val, lengths: Any, *, batch_axis=1, time_axis=0) -> Val:
+        order = np.arange(x.shape[time_axis])[:, None].repeat(len(lengths), 1)
+        for i, n in enumerate(lengths):
+            order[:n, i] = order[:n, i][::-1]
+        grid = list(np.indices(x.shape, sparse=True))
+        grid[time_axis] = order[grid[time_axis], grid[batch_axis]]
+        return x.reshape(x.size).take(flat_places(x.shape, grid), 0)
+
+    def Div(self, x: Val, y: Val) -> Val:
+        if self.type_of(0) in FLOATS or y.is_all(1) or y.is_all(-1):
+            return x / y
+        zero = y.exact is None or bool((y.exact == 0).any())
+        found = None if zero else exactly(lambda v, w: np.sign(v) * np.sign(w) * (abs(v) // abs(w)), x, y)
+        return found or curve("IntegerDiv", x, y)
+
+    def Mod(self, x: Val, y: Val, *, fmod=0) -> Val:
+        fine = y.exact is not None and bool((y.exact != 0).all())
+        return (exactly(np.fmod if fmod else np.mod, x, y) if fine else None) or curve(f"Mod {fmod}", x, y)
+
+    def Pow(self, x: Val, y: Val) -> Val:
+        if y.exact is not None and y.size == 1:
+            e = Fraction(y.exact.item())
+            if e and abs(e) <= 64 and e.denominator in (1, 2):
+                return power((x if e.denominator == 1 else root(x)).expand(*y.shape), e.numerator)
+        return curve("Pow", x, y)
+
+    def Clip(self, x: Val, min: Val | None = None, max: Val | None = None) -> Val:
+        need(all(v is None or v.size == 1 for v in (min, max)), "bounds that are no scalars")
+        return clamp(x, *(None if v is None else v.reshape() for v in (min, max)))
+
+    def Gelu(self, x: Val, *, approximate="none") -> Val:
+        two = root(self.run.number(2))
+        if approximate == "tanh":
+            inner = tanh((x + power(x, 3) * Fraction(44715, 1000000)) * (two / root(self.Pi())))
+        else:
+            inner = curve("Erf", x / two)
+        return x * (inner + 1) * Fraction(1, 2)
+
+    def Pi(self) -> Val:
+        return curve("Pi", self.run.number(1))
+
+    def Trilu(self, x: Val, k=(0,), *, upper=1) -> Val:
+        square = np.ones(x.shape[-2:], int)
+        return x * self.run.number(np.triu(square, k[0]) if upper else np.tril(square, k[0]))
+
+    def IsInf(self, x: Val, *, detect_negative=1, detect_positive=1) -> Typed:
+        return curve(f"IsInf {detect_negative} {detect_positive}", x), "bool"
+
+    def MeanVarianceNormalization(self, x: Val, *, axes=(0, 2, 3)) -> Val:
+        return standardise(x, tuple(axis_of(a, x.rank) for a in axes), Fraction(1, 10**9))[0]
+
+    def Shrink(self, x: Val, *, lambd=0.5, bias=0.0) -> Val:
+        edge = self.run.number(lambd)
+        return less(x, -edge) * (x + bias) + less(edge, x) * (x - bias)
+
+    def Cast(self, x: Val, *, to: Any, saturate=1, round_mode="") -> Typed:
+        return cast(x, self.type_of(0), DTYPES.get(to, ""))
+
+    def CastLike(self, x: Val, like: Val, *, saturate=1, round_mode="") -> Typed:
+        return cast(x, self.type_of(0), self.type_of(1))
+
+    def BitShift(self, *xs: Val, direction="") -> Val:
+        return curve(f"{self.node.op} {self.type_of(0)} {direction}", *xs)
+
+    BitwiseAnd = BitwiseOr = BitwiseXor = BitwiseNot = BitShift
+
+    def Where(self, c: Val, x: Val, y: Val) -> Typed:
+        return select(c, x, y), self.type_of(1)
+
+    def Softmax(self, x: Val, *, axis=-1) -> Val:
+        axes = (axis_of(axis, x.rank),)
+        x = x - shift(x, axes)
+        sums = total(exp(x), axes)
+        return x - log(sums) if self.node.op == "LogSoftmax" else exp(x) / sums
+
+    LogSoftmax = Softmax
+
+    def Hardmax(self, x: Val, *, axis=-1) -> Val:
+        axis = axis_of(axis, x.rank)
+        place = self.ArgMax(x, axis=axis)[0].move_axis(axis, -1)
+        return is_zero(place - self.run.number(np.arange(x.shape[axis]))).move_axis(-1, axis)
+
+    def ArgMax(self, x: Val, *, axis=0, keepdims=1, select_last_index=0) -> Typed:
+        axis = axis_of(axis, x.rank)
+        lines, name = x.move_axis(axis, -1), f"{self.node.op} {select_last_index}"
+        place = x.run.term("line", lines.shape[:-1], (lines,), name)
+        return place.reshape(*kept(x, (axis,))) if keepdims else place, "int64"
+
+    ArgMin = ArgMax
+
+    def TopK(self, x: Val, k: Any, *, axis=-1, largest=1, sorted=1) -> list[Any]:
+        axis, last = axis_of(axis, x.rank), x.rank - 1
+        need(len(k) == 1 and 0 <= k[0] <= x.shape[axis], f"the {k} largest of {x.shape[axis]}")
+        lines = x.move_axis(axis, -1) * (1 if largest else -1)
+        shape, name = (*lines.shape[:-1], k[0]), f"{'' if sorted else k}"
+        values, places = (self.run.term("top", shape, (lines,), k[0], name, kind) for kind in (False, True))
+        if sorted and k[0]:
+            values = join([greatest(lines, (last,)), values.cut(last, 1, None)], last)
+        values = values if largest else -values
+        return [values.move_axis(-1, axis), (places.move_axis(-1, axis), "int64")]
+
+    def CumSum(self, x: Val, axis: Any, *, exclusive=0, reverse=0) -> Val:
+        axis = axis_of(axis, x.rank)
+        y = x.cut(axis, None, None, -1) if reverse else x
+        out = exactly(lambda v: np.cumsum(v, axis), y) or x.run.term("cumulated", x.shape, (y,), axis)
+        out = out - y if exclusive else out
+        return out.cut(axis, None, None, -1) if reverse else out
+
+    def BatchNormalization(
+        self,
+        x: Val,
+        scale: Val,
+        bias: Val,
+        mean: Val,
+        var: Val,
+        *,
+        epsilon=1e-5,
+        training_mode=0,
+        momentum=0.9,
+    ) -> Val:
+        need(not training_mode, "training")
+        factor = scale / root(var + epsilon)
+        return x * channels(factor, x.rank) + channels(bias - mean * factor, x.rank)
+
+    def InstanceNormalization(self, x: Val, scale: Val, bias: Val, *, epsilon=1e-5) -> Val:
+        return standardise(x, spatial(x), epsilon)[0] * channels(scale, x.rank) + channels(bias, x.rank)
+
+    def GroupNormalization(self, x: Val, scale: Val, bias: Val, *, epsilon=1e-5, num_groups: Any) -> Val:
+        n, c = x.shape[:2]
+        need(num_groups > 0 and c % num_groups == 0, f"{c} channels in {num_groups} groups")
+        grouped = x.reshape(n, num_groups, x.size // max(n * num_groups, 1))
+        y = standardise(grouped, (2,), epsilon)[0].reshape(*x.shape)
+        return y * channels(scale, x.rank) + channels(bias, x.rank)
+
+    def LayerNormalization(self, x: Val, scale: Val, bias=None, *, axis=-1, epsilon=1e-5) -> list[Val]:
+        axes = tuple(range(axis_of(axis, x.rank), x.rank))
+        y, *rest = standardise(x, axes, epsilon, centre=self.node.op == "LayerNormalization")
+        return [y * scale if bias is None else y * scale + bias, *rest]
+
+    RMSNormalization = LayerNormalization
+
+    def LRN(self, x: Val, *, size: Any, alpha=1e-4, beta=0.75, bias=1.0) -> Val:
+        squares = pad(power(x, 2), [(0, 0), ((size - 1) // 2, size // 2), *[(0, 0)] * (x.rank - 2)])
+        sums = reduce(operator.add, [squares.cut(1, i, i + x.shape[1]) for i in range(size)])
+        return x / curve("Pow", sums * (Fraction(alpha) / size) + bias, self.run.number(beta))
+
+    def Gemm(self, x: Val, y: Val, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0) -> Val:
+        need(x.rank == y.rank == 2, "operands are no matrices")
+        out = matmul(x.transpose(1, 0) if transA else x, y.transpose(1, 0) if transB else y) * alpha
+        return out if c is None else out + c * beta
+
+    def Einsum(self, *xs: Val, equation="") -> Val:
+        left, arrow, right = equation.replace(" ", "").partition("->")
+        terms = left.split(",")
+        right = right if arrow else "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
+        need(len(terms) == len(xs) and left.replace(",", "").isalpha(), f"the equation {equation}")
+        pairs = [pair for t, x in zip(terms, xs, strict=True) for pair in zip(t, x.shape, strict=True)]
+        sizes = dict(pairs)
+        fine = all(sizes[c] == d for c, d in pairs) and all(len(set(t)) == len(t) for t in (*terms, right))
+        need(fine and set(right) <= set(sizes), f"the equation {equation}")
+        done, labels = xs[0], terms[0]
+        for i, (t, y) in enumerate(zip(terms[1:], xs[1:], strict=True), 1):
+            later = set(right).union(*terms[i + 1 :])
+            batch = [c for c in labels if c in t and c in later]
+            inner = [c for c in labels if c in t and c not in later]
+            only, other = [c for c in labels if c not in t], [c for c in t if c not in labels]
+            n = [math.prod(sizes[c] for c in group) for group in (batch, only, inner, other)]
+            x = done.transpose(*[labels.index(c) for c in (*batch, *only, *inner)]).reshape(n[0], n[1], n[2])
+            y = y.transpose(*[t.index(c) for c in (*batch, *inner, *other)]).reshape(n[0], n[2], n[3])
+            labels = "".join((*batch, *only, *other))
+            done = matmul(x, y).reshape(*[sizes[c] for c in labels])
+        gone = tuple(i for i, c in enumerate(labels) if c not in right)
+        done, labels = total(done, gone).without(gone), [c for c in labels if c in right]
+        return done.transpose(*[labels.index(c) for c in right])
+
+    def Conv(self, x: Val, weight: Val, bias: Val | None = None, *, group=1, **w: Any) -> Val:
+        out = convolve(x, weight, windows(x.shape[2:], **{**w, "kernel_shape": weight.shape[2:]}), group)
+        return out if bias is None else out + channels(bias, x.rank)
+
+    def ConvTranspose(
+        self, x: Val, weight: Val, bias=None, *, group=1, output_padding=None, output_shape=None, **w: Any
+    ) -> Val:
+        """Convolve the input, spread by the strides, with the weight turned round."""
+        n, size, kernel, auto = x.rank - 2, x.shape[2:], weight.shape[2:], w.get("auto_pad", "NOTSET")
+        strides, dilations = w.get("strides") or [1] * n, w.get("dilations") or [1] * n
+        pads = w.get("pads") or [0] * 2 * n
+        more = output_padding or [0] * n
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+        full = [s * (i - 1) + m + r for s, i, m, r in zip(strides, size, more, reach, strict=True)]
+        if output_shape or auto.startswith("SAME"):
+            wanted = (output_shape or [s * i for s, i in zip(strides, size, strict=True)])[-n:]
+            small = [(g - s) // 2 for g, s in zip(full, wanted, strict=True)]
+            large = [g - s - t for g, s, t in zip(full, wanted, small, strict=True)]
+            pads = [*small, *large] if auto == "SAME_UPPER" else [*large, *small]
+        o = weight.shape[0] // max(group, 1)
+        fine = n > 0 and min(*strides, min(pads) + 1) > 0 and o * group == weight.shape[0] == x.shape[1]
+        need(fine, "channels, groups, strides and pads do not fit")
+        wide = (*x.shape[:2], *(s * (i - 1) + 1 for s, i in zip(strides, size, strict=True)))
+        x = moved("spread", x, wide, wide, tuple(strides)) if max(strides) > 1 else x
+        turned = moved("flip", weight, weight.shape, tuple(range(2, n + 2))).reshape(
+            group, o, *weight.shape[1:]
+        )
+        turned = turned.transpose(0, 2, 1, *range(3, n + 3)).reshape(group * weight.shape[1], o, *kernel)
+        ends = [r - 1 for r in reach] + [r - 1 + m for r, m in zip(reach, more, strict=True)]
+        out = convolve(x, turned, windows(x.shape[2:], kernel, None, dilations, ends), group)
+        for i in range(n):
+            out = out.cut(i + 2, pads[i], full[i] - pads[i + n])
+        return out if bias is None else out + channels(bias, x.rank)
+
+    def AveragePool(self, x: Val, *, count_include_pad=0, **given: Any) -> Val:
+        counted = w = windows(x.shape[2:], **given)
+        inside = np.ones(x.shape[2:], np.int64)
+        if count_include_pad:  # all that lies within the padding that is stated
+            inside = np.pad(inside, list(zip(w.before, w.after, strict=True)), constant_values=1)
+            counted = w._replace(before=(0,) * len(w.kernel))
+        count = reduce(operator.add, views(inside, counted))
+        return window("window total", x, w) / self.run.number(count)
+
+    def MaxPool(self, x: Val, *, storage_order=0, **w: Any) -> Val:
+        need(not any(self.node.outs[1:]), "places of the largest elements")
+        return window("window max", x, windows(x.shape[2:], **w))
+
+    def LpPool(self, x: Val, *, p=2, **given: Any) -> Val:
+        w = windows(x.shape[2:], **given)
+        need(p in (1, 2), f"p = {p}")
+        return (
+            window("window total", absolute(x), w) if p == 1 else root(window("window total", power(x, 2), w))
+        )
+
+    def Resize(
+        self, x: Val, roi=None, scales=None, sizes=None, *, axes=None, mode="nearest", cubic_coeff_a=-0.75,
+        coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_floor", exclude_outside=0,
+        antialias=0, keep_aspect_ratio_policy="stretch", extrapolation_value=0.0,
+    ) -> Val:  # fmt: skip
+        axes = [axis_of(a, x.rank) for a in axes or range(x.rank)]
+        need(
+            not antialias and keep_aspect_ratio_policy == "stretch",
+            "antialias, or a policy of the aspect ratio",
+        )
+        if sizes:
+            scales = [Fraction(s, x.shape[i]) for s, i in zip(sizes, axes, strict=True)]
+        sizes = sizes or [math.floor(x.shape[i] * s) for s, i in zip(scales or [], axes, strict=True)]
+        half = Fraction(1, 2)
+        nearest = {
+            "floor": math.floor,
+            "ceil": math.ceil,
+            "round_prefer_ceil": lambda c: math.floor(c + half),
+            "round_prefer_floor": lambda c: math.ceil(c - half),
+        }[nearest_mode]
+        for axis, size, scale in zip(axes, sizes, scales or [], strict=True):
+            n = x.shape[axis]
+            if size == n and scale == 1:
+                continue
+            need(size > 0 and size * n <= 1 << 24, f"a size of {size}")
+            places = [coordinate(coordinate_transformation_mode, i, n, size, scale) for i in range(size)]
+            if mode == "nearest":
+                x = x.take(np.array([min(max(nearest(c), 0), n - 1) for c in places]), axis)
+            else:
+                cubic = Fraction(cubic_coeff_a) if mode == "cubic" else None
+                matrix = np.array([weights_at(c, n, cubic, exclude_outside) for c in places], object)
+                x = matmul(x.move_axis(axis, -1), self.run.number(matrix.T)).move_axis(-1, axis)
+        return x
+
+    def DequantizeLinear(
+        self, x: Val, scale: Val, zero=None, *, axis=1, block_size=0, output_dtype=0
+    ) -> Typed:
+        need(not block_size, "scales of blocks")
+        x = x if zero is None else x - channels(zero, x.rank, axis)
+        return x * channels(scale, x.rank, axis), self.type_of(1)
+
+    def QuantizeLinear(
+        self, x: Val, scale: Val, zero=None, *, axis=1, block_size=0, saturate=1, output_dtype=0, precision=0
+    ) -> Typed:
+        need(not block_size, "scales of blocks")
+        new = self.type_of(2) or "uint8"
+        offset = self.run.number(0) if zero is None else channels(zero, x.rank, axis)
+        return curve(f"quantise to {new}", x / channels(scale, x.rank, axis), offset), new
+
+    def If(self, c: Val, *, then_branch: Any, else_branch: Any) -> list[Typed]:
+        mask = known(c)
+        if mask is not None:
+            return self.run.nested(then_branch if mask.all() else else_branch, [], self.captured())
+        branches = (self.run.nested(g, [], self.captured()) for g in (then_branch, else_branch))
+        out = []
+        for (x, kind), (y, _) in zip(*branches, strict=True):
+            need(x.shape == y.shape, "branches of different shapes, chosen by data")
+            out.append((y + c.reshape() * (x - y), kind))
+        return out
+
+    def Loop(self, *_: Val, body: Any) -> list[Any]:
+        run, (most, going, *carried) = self.run, self.vals[: len(self.node.ins)]
+        limit = self._operand(most[0], int) if most else MOST_STEPS + 1
+        going, rows = going or (run.number(1), "bool"), []
+        while len(rows) < limit:
+            if not must_know(going[0]).all():
+                break
+            need(len(rows) < MOST_STEPS, f"more than {MOST_STEPS} steps")
+            going, *rest = run.nested(
+                body, [(run.number(len(rows)), "int64"), going, *carried], self.captured()
+            )
+            carried = rest[: len(carried)]
+            rows.append(rest[len(carried) :])
+        need(rows or len(self.node.outs) <= len(carried), "no steps")
+        columns = list(zip(*rows, strict=True))
+        return carried + [(join([v.reshape(1, *v.shape) for v, _ in c], 0), c[0][1]) for c in columns]
 
 
-def _cubic(d: Fraction, a: Fraction) -> Fraction:
-    if d <= 1:
-        return (a + 2) * d**3 - (a + 3) * d**2 + 1
-    return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else Fraction(0)
+def reduction(function: Callable[[Val, Shape], Val]) -> Callable[..., Val]:
+    """Return the operator that reduces along axes by a function that keeps them."""
+
+    def run(x: Val, axes=None, *, keepdims=1, noop_with_empty_axes=0) -> Val:
+        found = tuple(sorted({axis_of(a, x.rank) for a in axes or ()}))
+        found = found if found or noop_with_empty_axes else tuple(range(x.rank))
+        out = function(x, found)
+        return out if keepdims else out.without(found)
+
+    return run
 
 
-# -- quantised numbers -------------------------------------------------------------------------------------
+def rounded(name: str, function: Callable[[Any], int]) -> Callable[[Val], Val]:
+    def of(array: Array) -> Array:
+        return mapped(function, array) if array.dtype == object else array
+
+    return lambda x: exactly(of, x) or curve(name, x)
 
 
-def _along(a: Args, v: np.ndarray, rank: int) -> np.ndarray:
-    if v.size == 1:
-        return v.reshape([1] * rank)
-    shape = [1] * rank
-    shape[_axis(a.int("axis", 1), rank)] = -1
-    return v.reshape(shape)
-
-
-@op("DequantizeLinear")
-def _dequantise(a: Args) -> Val:
-    x, scale = a.res(0), a.res(1)
-    if a.int("block_size", 0):
-        raise Unsupported("scales of blocks")
-    zero = _along(a, a.res(2), x.ndim) if a.has(2) else np.zeros(1)
-    return a.out(a.f.mul(a.f.sub(x, zero), _along(a, scale, x.ndim)), a.val(1).dtype)
-
-
-@op("QuantizeLinear")
-def _quantise(a: Args) -> Val:
-    x = a.res(0)
-    if a.int("block_size", 0):
-        raise Unsupported("scales of blocks")
-    dtype = a.val(2).dtype if a.has(2) else "uint8"
-    ratio = a.f.mul(x, a.f.inverse(_along(a, a.res(1), x.ndim)))
-    zero = _along(a, a.res(2), x.ndim) if a.has(2) else np.zeros(1)
-    return a.out(a.f.function(f"quantise to {dtype}", *np.broadcast_arrays(ratio, zero)), dtype)
-
-
-# -- control flow ------------------------------------------------------------------------------------------
-
-
-@op("If")
-def _if(a: Args) -> list[Val]:
-    chosen = _rational(a.val(0))
-    branches = {name: a.attrs.get(f"{name}_branch") for name in ("then", "else")}
-    if not all(isinstance(b, Graph) for b in branches.values()):
-        raise Unsupported("a branch is missing")
-    captured = a.vals[len(a.node.ins) :]
-    if chosen is not None:
-        return a.run.nested(branches["then" if bool(chosen.reshape(-1)[0]) else "else"], [], captured)  # type: ignore[arg-type]
-    then, other = (a.run.nested(branches[n], [], captured) for n in ("then", "else"))  # type: ignore[arg-type]
-    c = a.res(0).reshape(-1)[:1]
-    out = []
-    for x, y in zip(then, other, strict=True):
-        if x.shape != y.shape:
-            raise Unsupported("branches of different shapes, chosen by data")
-        rx, ry = x.residues(a.run), y.residues(a.run)
-        out.append(Val(x.dtype, residues=a.f.add(ry, a.f.mul(c, a.f.sub(rx, ry)))))
-    return out
-
-
-@op("Loop")
-def _loop(a: Args) -> list[Val]:
-    body = a.attrs.get("body")
-    carried: Sequence[Val | None] = a.vals[2 : len(a.node.ins)]
-    captured = a.vals[len(a.node.ins) :]
-    most = a.ints(0)[0] if a.has(0) else MOST_STEPS + 1
-    if not isinstance(body, Graph):
-        raise Unsupported("the body is missing")
-    going = a.val(1) if a.has(1) else Val("bool", exact=np.array(True))
-    scans: list[list[Val]] = []
-    for step in range(max(0, most)):
-        known = _rational(going)
-        if known is None:
-            raise Unsupported("the number of steps depends on data")
-        if not bool(known.reshape(-1)[0]):
-            break
-        if step >= MOST_STEPS:
-            raise Unsupported(f"more than {MOST_STEPS} steps")
-        number = Val("int64", exact=np.array(step, np.int64))
-        going, *rest = a.run.nested(body, [number, going, *carried], captured)
-        carried, scanned = rest[: len(carried)], rest[len(carried) :]
-        scans.append(scanned)
-    if not scans and len(a.node.outs) > len(carried):
-        raise Unsupported("no steps")
-    stacked = [
-        Val(column[0].dtype, residues=np.stack([v.residues(a.run) for v in column]))
-        for column in zip(*scans, strict=True)
-    ]
-    return [*[c for c in carried if c is not None], *stacked]
+CURVES = ("Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh")
+# fmt: off
+OPS: dict[str, Callable[..., Any]] = {
+    **{name: method for name, method in vars(Operators).items() if name[0].isupper()},
+    **{name: partial(curve, name) for name in (*CURVES, "Atanh")},
+    "Identity": lambda x: x,
+    "Flatten": lambda x, *, axis=1: x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:])),
+    "Transpose": lambda x, *, perm=None: x.transpose(*(perm or range(x.rank)[::-1])),
+    "Concat": lambda *xs, axis: join(xs, axis_of(axis, xs[0].rank)),
+    "Expand": lambda x, shape: x.expand(*shape),
+    "Tile": lambda x, repeats: moved("tile", x, tuple(map(operator.mul, x.shape, repeats)), tuple(repeats)),
+    "Shape": lambda x, *, start=0, end=None: (x.run.number(np.array(x.shape[start:end], int)), "int64"),
+    "Size": lambda x: (x.run.number(x.size), "int64"),
+    "Add": lambda x, y: x + y,
+    "Sub": lambda x, y: x - y,
+    "Mul": lambda x, y: x * y,
+    "Sum": lambda *xs: reduce(operator.add, xs),
+    "Mean": lambda *xs: reduce(operator.add, xs) * Fraction(1, len(xs)),
+    "Max": lambda *xs: reduce(maximum, xs),
+    "Min": lambda *xs: reduce(minimum, xs),
+    "Equal": lambda x, y: (is_zero(x - y), "bool"),
+    "Less": lambda x, y: (less(x, y), "bool"),
+    "Greater": lambda x, y: (less(y, x), "bool"),
+    "LessOrEqual": lambda x, y: (1 - less(y, x), "bool"),
+    "GreaterOrEqual": lambda x, y: (1 - less(x, y), "bool"),
+    "And": lambda x, y: x * y,
+    "Or": lambda x, y: x + y - x * y,
+    "Xor": lambda x, y: x + y - 2 * (x * y),
+    "Not": lambda x: 1 - x,
+    "IsNaN": lambda x: (curve("IsNaN", x), "bool"),
+    "Neg": lambda x: -x,
+    "Abs": absolute,
+    "Sign": lambda x: exactly(lambda v: (v > 0) * 1 - (v < 0) * 1, x) or curve("Sign", x),
+    "Floor": rounded("Floor", math.floor),
+    "Ceil": rounded("Ceil", math.ceil),
+    "Round": rounded("Round", round),
+    "Sqrt": root,
+    "Reciprocal": inverse,
+    "Sigmoid": sigmoid,
+    "Tanh": tanh,
+    "Relu": lambda x: maximum(x, 0),
+    "LeakyRelu": lambda x, *, alpha=0.01: leaky(x, alpha),
+    "PRelu": leaky,
+    "ThresholdedRelu": lambda x, *, alpha=1.0: x * less(x.run.number(alpha), x),
+    "Elu": lambda x, *, alpha=1.0: elu(x, alpha),
+    "Celu": lambda x, *, alpha=1.0: elu(x, alpha, 1 / Fraction(alpha)),
+    "Selu": lambda x, *, alpha=1.6732632423543772, gamma=1.0507009873554805: elu(x, alpha) * gamma,
+    "HardSigmoid": lambda x, *, alpha=0.2, beta=0.5: clamp(x * alpha + beta, 0, 1),
+    "HardSwish": lambda x: x * clamp(x * Fraction(1, 6) + Fraction(1, 2), 0, 1),
+    "Softplus": lambda x: log(exp(x) + 1),
+    "Mish": lambda x: x * tanh(log(exp(x) + 1)),
+    "Softsign": lambda x: x / (absolute(x) + 1),
+    "MatMul": matmul,
+    "GlobalAveragePool": lambda x: mean(x, spatial(x)),
+    "GlobalMaxPool": lambda x: greatest(x, spatial(x)),
+    "GlobalLpPool": lambda x, *, p=2: norm(x, spatial(x), p),
+    "LpNormalization": lambda x, *, axis=-1, p=2: x / norm(x, (axis_of(axis, x.rank),), p),
+    "ReduceSum": reduction(total),
+    "ReduceMean": reduction(mean),
+    "ReduceMax": reduction(greatest),
+    "ReduceMin": reduction(lambda x, axes: -greatest(-x, axes)),
+    "ReduceProd": reduction(product),
+    "ReduceL1": reduction(lambda x, axes: norm(x, axes, 1)),
+    "ReduceL2": reduction(lambda x, axes: norm(x, axes, 2)),
+    "ReduceSumSquare": reduction(lambda x, axes: total(power(x, 2), axes)),
+    "ReduceLogSum": reduction(lambda x, axes: log(total(x, axes))),
+    "ReduceLogSumExp": reduction(log_sum_exp),
+}
+# fmt: on
 
 
 # -- evaluation --------------------------------------------------------------------------------------------
 
-AXIOMS = {
-    "softmax-shift": "exp(x - c) / sum(exp(x - c)) is the same for every c that is constant along the axis",
-    "sigmoid-exp": "sigmoid(x) = 1 / (1 + exp(-x)), tanh(x) = 2 sigmoid(2 x) - 1",
-}
-"""Name of an identity of functions that are no polynomials -> the identity."""
 
-_TRIGGERS = {
-    "softmax-shift": {"Softmax", "LogSoftmax", "ReduceLogSumExp", "Exp"},
-    "sigmoid-exp": {"Sigmoid", "Tanh", "Exp", "Mish", "Gelu", "LSTM", "GRU", "RNN"},
-}
+@dataclass(frozen=True)
+class Check:
+    """The settings of a check, the same for every prime.
 
-_DTYPES = {
-    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
-    10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
-}  # fmt: skip
+    Attributes:
+        defined: the tensors that their defining expressions stand for.
+        memory: bytes of results that are kept for the second graph.
+    """
+
+    certificate: Certificate
+    tensors: Tensors
+    primes: list[int]
+    key: bytes
+    axioms: frozenset[str] = frozenset()
+    defined: frozenset[str] = frozenset()
+    memory: int = 1 << 30
 
 
 class Run:
-    """One evaluation of both graphs in one prime field."""
+    """Both graphs as terms over one prime field.
 
-    def __init__(
-        self,
-        certificate: Certificate,
-        tensors: Tensors,
-        prime: int,
-        key: bytes,
-        axioms: set[str],
-        defined: set[str],
-        memory: int,
-    ) -> None:
-        self.certificate, self.tensors, self.axioms, self.defined = certificate, tensors, axioms, defined
-        self.field = Field(prime, key)
-        self.memory = memory
-        self.ids: dict[object, int] = {}
-        self.memo: OrderedDict[object, list[Val]] = OrderedDict()
+    At level 0, structure decides which terms are equal, with the values of small constants; at level 1, the
+    values of all constants that are not in both graphs; at level 2, every value is evaluated.
+    """
+
+    def __init__(self, check: Check, prime: int, sizes: dict[str, int]) -> None:
+        self.check, self.tensors, self.field = check, check.tensors, Field(prime, check.key)
+        self.sizes, self.level, self.side = sizes, 0, 0
+        self.ids: dict[Any, int] = {}
+        self.live: WeakValueDictionary[int, Val] = WeakValueDictionary()
+        self.marks: dict[Any, int] = {}
+        self.marked: set[int] = set()
+        self.sides: dict[int, int] = defaultdict(int)
+        self.shared: set[int] = set()
+        self.recent: deque[Val] = deque()
         self.held = 0
-        self.symbols: dict[str, int] = {}
-        self.constants: dict[str, Val] = {}
         self.tested: dict[int, str] = {}
-        self.hits = self.computed = 0
+
+    def begin(self, level: int) -> None:
+        self.level, self.shared = level, {i for i, sides in self.sides.items() if sides == 3}
+        self.sides.clear()
 
     def uses(self, axiom: str) -> bool:
-        return axiom in self.axioms
+        return axiom in self.check.axioms
 
-    def pi(self) -> np.ndarray:
-        return self.field.function("pi", np.ones(1))
+    def hold(self, val: Val) -> None:
+        """Keep a value that was worked out, as the other graph may want it, and let older ones go."""
+        self.recent.append(val)
+        self.held += val.size * 8
+        while self.held > self.check.memory and len(self.recent) > 1:
+            self.held -= self.recent.popleft().size * 8
 
-    def equal(self, d: np.ndarray) -> np.ndarray:
-        """Whether a difference is 0: uninterpreted, of both signs alike, and 1 at 0."""
-        return np.where(d == 0, 1.0, self.field.even("Equal", d))
+    def term(self, name: str, shape: Shape, parts: Sequence[Val], *params: Any) -> Val:
+        """Return the term of a function: the one that is there, where its structure was met before."""
+        room(shape)
+        key = (name, shape, params, tuple(p.id for p in parts))
+        val = self.live.get(self.ids.get(key, -1))
+        if val is None:
+            val = Val(self, key, name, shape, parts, params, None)
+            self.live[val.id] = val
+        return self._met(val)
 
-    def less(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        d = self.field.sub(y, x)
-        return np.where(d == 0, 0.0, self.field.function("Positive", d))
-
-    def dtype_of(self, value: object, default: str) -> str:
-        return (
-            _DTYPES.get(value, "") if isinstance(value, int) else value if isinstance(value, str) else default
-        )
-
-    def identify(self, val: Val) -> Val:
-        if val.id < 0:
-            mark = self.field.fingerprint(val.residues(self))
-            val.id = self.ids.setdefault(mark, len(self.ids))
+    def _met(self, val: Val) -> Val:
+        if (
+            val.const
+            and (val.size <= MOST_SMALL or (self.level and val.id not in self.shared))
+            and self.level >= 0
+        ):
+            self.mark(val)
+        self.sides[val.id] |= 1 << self.side
         return val
 
-    def constant(self, name: str) -> Val:
-        if name not in self.constants:
-            if name in self.defined:
-                self.define()
-            else:
-                array = self.tensors.load(name)
-                _room(array.shape)
-                self.constants[name] = Val(str(self.tensors.entries[name]["dtype"]), exact=array)
-        return self.constants[name]
+    def mark(self, val: Val) -> None:
+        """Give a value the id of the one that has the same residues."""
+        if val.id not in self.marked:
+            val.id = self.marks.setdefault(self.field.fingerprint(val.residues), val.id)
+            self.ids[val.key] = val.id
+            self.marked.add(val.id)
 
-    def define(self) -> None:
-        """Put the defining expressions in the place of the constants that they define."""
-        graph = self.certificate.definitions
-        env: dict[str, Val | None] = {
-            v: Val(str(self.tensors.entries[t]["dtype"]), exact=self.tensors.load(t))
-            for v, t in graph.constants.items()
-        }
-        for node in graph.nodes:
-            vals = [env.get(n) if n else None for n in node.ins]
-            if node.op == "Pi":
-                env[node.outs[0]] = Val("float64", residues=self.pi().reshape(()))
-                continue
-            out = OPS[node.op](Args(self, node, vals))
-            for name, val in zip(node.outs, [out] if isinstance(out, Val) else out, strict=False):
-                env[name] = val
-        for row in self.certificate.defined:
-            if row.tensor in self.defined:
-                shape = tuple(self.tensors.entries[row.tensor]["shape"])  # type: ignore[arg-type]
-                value = env[row.value]
-                if value is None:
-                    raise Unsupported(f"the definition of {row.tensor} has no value")
-                residues = np.broadcast_to(value.residues(self), shape).copy()
-                self.constants[row.tensor] = Val(
-                    str(self.tensors.entries[row.tensor]["dtype"]), residues=residues
-                )
+    def val(self, given: Val | Number) -> Val:
+        return given if isinstance(given, Val) else self.number(given)
 
-    def nested(self, graph: Graph, args: list[Val | None], captured: list[Val | None]) -> list[Val]:
+    def number(self, given: Any) -> Val:
+        """Return the constant of exact numbers."""
+        if isinstance(given, float):
+            given = Fraction(given)
+        array = plain(np.asarray(given))
+        few = array.size <= 64 or array.dtype == object
+        content = tuple(array.reshape(-1).tolist()) if few else Table(array.astype(np.int64))
+        return self._met(Val(self, ("number", array.shape, content), "number", array.shape, (), (), array))
+
+    def leaf(self, name: str) -> Val:
+        """Return the constant of a tensor."""
+        entry = self.tensors.entries[name]
+        shape = tuple(entry["shape"])
+        room(shape)
+        if entry["dtype"] not in FLOATS or math.prod(shape) <= MOST_FRACTIONS:
+            array = self.tensors.load(name)
+            wide = array.dtype == np.uint64 and bool((array >> np.uint64(62)).any())
+            if not wide and (array.dtype.kind != "f" or np.isfinite(array).all()):
+                return self.number(mapped(Fraction, array) if array.dtype.kind == "f" else array)
+        kind = entry["dtype"].replace("bfloat16", "float32")
+        return self.term("loaded", shape, (), self.tensors, name, kind)
+
+    def constant(self, name: str) -> Typed:
+        """Return a tensor, or the defining expression that stands in its place."""
+        kind = self.tensors.entries[name]["dtype"]
+        if name not in self.check.defined:
+            return self.leaf(name), kind
+        row = next(row for row in self.check.certificate.defined if row["tensor"] == name)
+        return self.defined(row["value"]).expand(*self.tensors.entries[name]["shape"]), kind
+
+    def defined(self, value: str) -> Val:
+        """Return the value of an expression of the definitions."""
+        graph = self.check.certificate.definitions
+        needed, nodes = {value}, []
+        for node in reversed(graph.nodes):
+            if needed & set(node.outs):
+                needed |= set(node.reads)
+                nodes.append(node)
+        names = [v for v in graph.constants if v in needed]
+        leaves = {v: graph.constants[v] for v in names}
+        given = [(self.leaf(t), self.tensors.entries[t]["dtype"]) for t in leaves.values()]
+        return self.nested(Graph([], names, {}, nodes[::-1], [("", value)], {}), [], given)[0][0]
+
+    def nested(
+        self, graph: Graph, args: Sequence[Typed | None], captured: Sequence[Typed | None]
+    ) -> list[Typed]:
         """Run a branch or a body."""
-        env: dict[str, Val | None] = {}
-        if len(args) != len(graph.inputs) or len(captured) != len(graph.captures):
-            raise Unsupported("a nested graph is given another number of values")
-        env.update(zip((name for _, name, _, _ in graph.inputs), args, strict=True))
-        env.update(zip(graph.captures, captured, strict=True))
+        need(
+            (len(args), len(captured)) == (len(graph.inputs), len(graph.captures)), "another number of values"
+        )
+        env = dict(
+            zip([*(row["value"] for row in graph.inputs), *graph.captures], [*args, *captured], strict=True)
+        )
         env.update((v, self.constant(t)) for v, t in graph.constants.items())
         for node in graph.nodes:
-            for name, val in zip(node.outs, self.apply(node, env, strict=True), strict=False):
-                env[name] = val
-        out = [env[name] for _, name in graph.outputs]
-        if any(v is None for v in out):
-            raise Unsupported("a nested graph gives nothing")
-        return [v for v in out if v is not None]
+            env.update(zip(node.outs, self.apply(node, env, strict=True), strict=False))
+        found = [env[name] for _, name in graph.outputs]
+        need(all(found), "a nested graph gives nothing")
+        return [v for v in found if v is not None]
 
-    def apply(self, node: Node, env: dict[str, Val | None], *, strict: bool = False) -> list[Val | None]:
+    def apply(self, node: Node, env: dict[str, Typed | None], *, strict: bool = False) -> list[Typed | None]:
         """Return the values of an operator's outputs; None where there are none to compute with."""
-        names = (*node.ins, *node.captures)
-        vals = [env.get(name) if name else None for name in names]
-        if any(name and v is None for name, v in zip(names, vals, strict=True)):
-            self.tested[id(node)] = self.tested.get(id(node), "reads a value that is not known")
-            return [None] * len(node.outs)
-        key = None
-        if not any(isinstance(v, Graph) for v in node.attrs.values()):
-            marks = tuple(
-                None if v is None else (self.identify(v).id, v.exact is not None, v.dtype) for v in vals
-            )
-            key = (node.op, node.key, marks, tuple(bool(o) for o in node.outs))
-            if key in self.memo:
-                self.hits += 1
-                self.memo.move_to_end(key)
-                return list(self.memo[key])
-        self.computed += 1
+        vals = [env.get(name) if name else None for name in node.reads]
         try:
-            function = OPS.get(node.op)
-            if function is None:
-                raise Unsupported("this checker has no semantics of it")
-            with np.errstate(all="ignore"):
-                args = Args(self, node, vals)
-                out = function(args)
-            unread = args.attrs.unread - _WITHOUT_EFFECT.get(node.op, set()) - {"stash_type"}
-            if unread:
-                raise Unsupported(f"attribute `{min(unread)}` is not known")
-        except (
-            Unsupported,
-            ValueError,
-            IndexError,
-            TypeError,
-            ZeroDivisionError,
-            OverflowError,
-            AttributeError,
-            MemoryError,
-        ) as error:
+            if any(name and v is None for name, v in zip(node.reads, vals, strict=True)):
+                raise Unsupported("reads a value that is not known")
+            return Operators(self, node, vals).results()
+        except FAULTS as error:
             if strict:
                 raise error if isinstance(error, Unsupported) else Unsupported(str(error)) from error
-            self.tested[id(node)] = str(error)[:200]
-            out = self.opaque(node, vals)
-        found: list[Val | None] = [out] if isinstance(out, Val) else list(out)
-        found += [None] * (len(node.outs) - len(found))
-        known = [v for v in found if v is not None]
-        if key is not None and len(known) == len(found):
-            self._remember(key, known)
-        return found
+            self.tested.setdefault(id(node), str(error)[:200])
+            return self.opaque(node, vals)
 
-    def _remember(self, key: object, vals: list[Val]) -> None:
-        self.memo[key] = vals
-        self.held += sum(v.size for v in vals)
-        while self.held * 8 > self.memory and len(self.memo) > 1:
-            _, gone = self.memo.popitem(last=False)
-            self.held -= sum(v.size for v in gone)
-
-    def opaque(self, node: Node, vals: list[Val | None]) -> list[Val | None]:
+    def opaque(self, node: Node, vals: list[Typed | None]) -> list[Typed | None]:
         """Return values that depend on operator, attributes and all operands; of the stated shapes."""
-        marks = [None if v is None else self.identify(v).id for v in vals]
-        forms = [None if v is None else next(k for k, i in self.ids.items() if i == v.id) for v in vals]
-        seed = self.field.number(f"opaque {node.op} {node.key} {forms if marks else ''}")
-        out: list[Val | None] = []
-        for i, name in enumerate(node.outs):
-            stated = node.types[i] if i < len(node.types) else None
+        marks = tuple(None if v is None else v[0].id for v in vals)
+        out: list[Typed | None] = [None] * len(node.outs)
+        if None in marks and any(n and v is None for n, v in zip(node.reads, vals, strict=True)):
+            return out
+        for i, stated in enumerate(node.types[: len(out)]):
             try:
-                dtype, dims = stated  # type: ignore[misc]
-                shape = [_size(d, self.symbols) for d in dims]
-                _room(shape)
+                kind, dims = stated
+                shape = tuple(size_of(d, self.sizes) for d in dims)
+                out[i] = (
+                    self.term("drawn", shape, (), "opaque", node.op, node.key, marks, i, shape),
+                    str(kind),
+                )
             except (Unsupported, TypeError, ValueError, KeyError):
-                out.append(None)
                 continue
-            flat = np.random.default_rng([seed, i]).integers(-(self.field.p // 2), self.field.p // 2, shape)
-            out.append(Val(str(dtype), residues=flat.astype(np.float64)) if name else None)
         return out
 
 
-def _size(dim: object, symbols: dict[str, int]) -> int:
-    """Return a size that is stated as a number or in terms of symbols: `N`, `2*N`, `H//2+1`."""
-    import ast
+FAULTS = (
+    Unsupported,
+    ValueError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    AssertionError,
+)
 
+
+def size_of(dim: Any, symbols: dict[str, int]) -> int:
+    """Return a size that is stated as a number or in terms of symbols: `N`, `2*N`, `H//2+1`."""
     if isinstance(dim, int):
         return dim
-    if not isinstance(dim, str) or len(dim) > 200:
-        raise ValueError
+    need(isinstance(dim, str) and len(dim) <= 200, "a size")
+    ways = {
+        ast.FloorDiv: operator.floordiv,
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+    }
 
     def of(tree: ast.AST) -> int:
-        if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
-            return tree.value
-        if isinstance(tree, ast.Name):
-            return symbols[tree.id]
-        if isinstance(tree, ast.BinOp):
-            x, y = of(tree.left), of(tree.right)
-            if isinstance(tree.op, ast.FloorDiv):
-                return x // y
-            if isinstance(tree.op, (ast.Add, ast.Sub, ast.Mult)):
-                return (
-                    x + y
-                    if isinstance(tree.op, ast.Add)
-                    else x - y
-                    if isinstance(tree.op, ast.Sub)
-                    else x * y
-                )
-        raise ValueError
+        match tree:
+            case ast.Constant(int(value)):
+                return value
+            case ast.Name(name):
+                return symbols[name]
+            case ast.BinOp(left, way, right) if type(way) in ways:
+                return ways[type(way)](of(left), of(right))
+        raise Unsupported("a size")
 
-    if dim in symbols:
-        return symbols[dim]
     try:
         return of(ast.parse(dim, mode="eval").body)
-    except (SyntaxError, RecursionError, MemoryError, ZeroDivisionError) as error:
-        raise ValueError from error
+    except (SyntaxError, RecursionError, MemoryError, ArithmeticError) as error:
+        raise Unsupported("a size") from error
 
 
 class Walk:
-    """A graph under evaluation: values that are still read, and the number of each that was computed."""
+    """A graph under evaluation: values that are still read, and the id of each that was met."""
 
-    def __init__(
-        self,
-        run: Run,
-        graph: Graph,
-        given: list[Val],
-        keep: set[str] | None = None,
-        put: dict[str, Val] | None = None,
-    ) -> None:
-        self.run, self.graph, self.put = run, graph, put or {}
-        self.env: dict[str, Val | None] = {}
+    def __init__(self, run: Run, side: int, graph: Graph, keep: set[str], put: dict[str, Typed]) -> None:
+        self.run, self.side, self.graph, self.keep, self.put = run, side, graph, keep, put
+        self.env: dict[str, Typed | None] = {}
         self.ids: dict[str, int] = {}
-        self.kept: dict[str, Val] = {}
-        self.keep = keep or set()
-        self.left = Counter(name for n in graph.nodes for name in {*n.ins, *n.captures})
+        self.kept: dict[str, Typed] = {}
+        self.left = Counter(name for n in graph.nodes for name in set(n.reads))
         self.left.update({name for _, name in graph.outputs})
         self.next = 0
-        for (_, name, _, _), val in zip(graph.inputs, given, strict=True):
-            self._hold(name, val)
 
-    def _hold(self, name: str, val: Val | None) -> None:
+    def hold(self, name: str, val: Typed | None) -> None:
         if val is not None and name:
-            self.ids[name] = self.run.identify(val).id
+            if self.run.level == 2:
+                self.run.mark(val[0])
+            self.ids[name] = val[0].id
             if name in self.keep:
                 self.kept[name] = val
-        if name in self.put:
-            val = self.put[name]
         if name and self.left[name]:
-            self.env[name] = val
+            self.env[name] = self.put.get(name, val)
 
     @property
     def done(self) -> float:
         return self.next / len(self.graph.nodes) if self.next < len(self.graph.nodes) else 2.0
 
+    def fetch(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name in self.graph.constants and name not in self.env:
+                self.hold(name, self.run.constant(self.graph.constants[name]))
+
     def step(self) -> None:
         """Evaluate the next operator, and let go of what nothing reads any more."""
-        node = self.graph.nodes[self.next]
-        self.next += 1
-        for name in (*node.ins, *node.captures):
-            if name in self.graph.constants and name not in self.env:
-                self._hold(name, self.run.constant(self.graph.constants[name]))
-        out = self.run.apply(node, self.env)
-        for name in {*node.ins, *node.captures}:
+        node, run = self.graph.nodes[self.next], self.run
+        self.next, run.side = self.next + 1, self.side
+        self.fetch(node.reads)
+        vals = run.apply(node, self.env)
+        try:
+            for name, val in zip(node.outs, vals, strict=False):
+                self.hold(name, val)
+        except FAULTS as error:  # of a function, when it is worked out
+            run.tested.setdefault(id(node), str(error)[:200])
+            vals = run.opaque(node, [self.env.get(n) for n in node.reads])
+            for name, val in zip(node.outs, vals, strict=False):
+                self.hold(name, val)
+        for name in set(node.reads):
             self.left[name] -= 1
             if not self.left[name]:
                 self.env.pop(name, None)
-                if name in self.graph.constants:
-                    self.run.constants.pop(self.graph.constants[name], None) if self.graph.constants[
-                        name
-                    ] not in self.run.defined else None
-        for name, val in zip(node.outs, out, strict=False):
-            self._hold(name, val)
-
-    def finish(self) -> None:
-        for _, name in self.graph.outputs:
-            if name in self.graph.constants and name not in self.env:
-                self._hold(name, self.run.constant(self.graph.constants[name]))
 
 
-def _draw_inputs(run: Run, rng: np.random.Generator, number: int) -> list[Val]:
-    """Return random residues for each input, of the shapes that the certificate has for this evaluation."""
-    source, target = run.certificate.source, run.certificate.target
-    _want(
-        len(source.inputs) == len(target.inputs),
-        "target.inputs",
-        f"expected {len(source.inputs)} inputs, as the source has",
-    )
-    sizes = run.certificate.sizes[number % len(run.certificate.sizes)]
-    given = []
-    for i, (mine, other) in enumerate(zip(source.inputs, target.inputs, strict=True)):
-        stated = [d if isinstance(d, int) else sizes.get(str(d)) for d in mine[3]]
-        dims = [d for d in stated if d is not None]
-        _want(len(dims) == len(stated), f"source.inputs[{i}]", "`sizes` has no number for one of its axes")
-        _want(len(dims) == len(other[3]), f"target.inputs[{i}]", f"expected {len(dims)} axes")
-        for d, o in zip(dims, other[3], strict=True):
-            _want(not isinstance(o, int) or o == d, f"target.inputs[{i}]", f"expected a size of {d}, got {o}")
+def draw_inputs(run: Run) -> tuple[list[Typed], dict[str, int]]:
+    """Return random residues for each input, of shapes that the certificate has, and the symbols' sizes."""
+    certificate, symbols = run.check.certificate, dict(run.sizes)
+    given: list[Typed] = []
+    for i, (mine, other) in enumerate(zip(certificate.source.inputs, certificate.target.inputs, strict=True)):
+        dims = [run.sizes.get(d, -1) if isinstance(d, str) else d for d in mine["shape"]]
+        want(min(dims, default=0) >= 0, f"source.inputs[{i}]", "`sizes` has no number for one of its axes")
+        want(len(dims) == len(other["shape"]), f"target.inputs[{i}]", f"expected {len(dims)} axes")
+        for d, o in zip(dims, other["shape"], strict=True):
+            want(isinstance(o, str) or o == d, f"target.inputs[{i}]", f"expected a size of {d}, got {o}")
             if isinstance(o, str):
-                run.symbols.setdefault(o, d)
-        for d, o in zip(dims, mine[3], strict=True):
-            if isinstance(o, str):
-                run.symbols[o] = d
-        _want(math.prod(dims) <= LIMIT[0], f"source.inputs[{i}]", "too many elements")
-        p = run.field.p
-        given.append(Val(mine[2], residues=rng.integers(-(p // 2), p // 2 + 1, dims).astype(np.float64)))
-    return given
+                symbols.setdefault(o, d)
+        want(math.prod(dims) <= MOST_HELD, f"source.inputs[{i}]", "too many elements")
+        given.append((run.term("drawn", tuple(dims), (), "input", i, tuple(dims)), mine["dtype"]))
+    return given, symbols
+
+
+@dataclass
+class Outcome:
+    """The result of several evaluations: for both graphs, of each value its ids and its element type."""
+
+    ids: list[dict[str, tuple[int, ...]]]
+    types: list[dict[str, str]]
+    tested: dict[int, str]
+
+
+def evaluate(check: Check, swaps: dict[str, str] | None = None) -> Outcome:
+    """Compare both graphs for each prime; `swaps` puts values of the source in the place of the target's."""
+    certificate = check.certificate
+    both = (certificate.source, certificate.target)
+    pairs = [(a, b) for (_, a), (_, b) in zip(both[0].outputs, both[1].outputs, strict=True)]
+    pairs = [(a, b) for b, a in swaps.items()] if swaps is not None else pairs
+    totals: list[dict[str, list[int]]] = [defaultdict(list), defaultdict(list)]
+    types: list[dict[str, str]] = [{}, {}]
+    tested: dict[int, str] = {}
+    for number, prime in enumerate(check.primes):
+        run, walks = Run(check, prime, certificate.sizes[number % len(certificate.sizes)]), []
+        for level in range(3):
+            run.begin(level)
+            walks = _walk(run, both, swaps)
+            if all(walks[0].ids.get(a, -1) == walks[1].ids.get(b, -2) for a, b in pairs):
+                break
+        for side, walk in enumerate(walks):
+            for name, i in walk.ids.items():
+                totals[side][name].append(i)
+            types[side].update((name, val[1]) for name, val in walk.env.items() if val is not None)
+        tested.update(run.tested)
+    full = len(check.primes)
+    return Outcome([{n: tuple(t) for n, t in s.items() if len(t) == full} for s in totals], types, tested)
+
+
+def _walk(run: Run, both: Sequence[Graph], swaps: dict[str, str] | None) -> list[Walk]:
+    given, symbols = draw_inputs(run)
+    run.sizes = symbols
+    put: dict[str, Typed] = {}
+    walks = [Walk(run, 0, both[0], set((swaps or {}).values()), {}), Walk(run, 1, both[1], set(), put)]
+    for walk in walks:
+        run.side = walk.side
+        for row, val in zip(walk.graph.inputs, given, strict=True):
+            walk.hold(row["value"], val)
+    while min(w.done for w in walks) < 2:
+        if swaps is not None and walks[0].done < 2:
+            walks[0].step()
+            put.update(
+                (theirs, walks[0].kept[mine]) for theirs, mine in swaps.items() if mine in walks[0].kept
+            )
+        else:
+            min(walks, key=lambda w: w.done).step()
+    for walk in walks:
+        run.side = walk.side
+        walk.fetch([name for _, name in walk.graph.outputs])
+    return walks
 
 
 # -- definitions of rounded constants ----------------------------------------------------------------------
 
-_FLOAT = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Sqrt": np.sqrt,
-    "Neg": np.negative, "Exp": np.exp, "Log": np.log, "Pow": np.power,
-    "Reciprocal": np.reciprocal, "MatMul": np.matmul,
-}  # fmt: skip
-_MOVES = {
-    "Identity",
-    "Reshape",
-    "Transpose",
-    "Squeeze",
-    "Unsqueeze",
-    "Slice",
-    "Concat",
-    "Expand",
-    "Tile",
-    "Flatten",
-    "Gather",
-}
+
+def reals(val: Val, exactness: Any) -> tuple[Array, float]:
+    """Return a constant term in floats, and a bound of its relative error; raises where that is above 1 / 16.
+
+    The term is the one that stands in the constant's place in the fields.
+    """
+    done: dict[int, tuple[Array, float]] = {}
+    eps, stack = float(np.finfo(exactness).eps), [val]
+    while stack:
+        at = stack[-1]
+        missing = [p for p in at.parts if id(p) not in done]
+        stack += missing
+        if not missing:
+            stack.pop()
+            ins = [done[id(p)] for p in at.parts]
+            with np.errstate(all="ignore"):
+                found, error = _real(at, [x for x, _ in ins], [e for _, e in ins], exactness, eps)
+            need(error <= 2**-4, "its expression cancels, so that its value is not known well enough")
+            done[id(at)] = np.asarray(found, exactness), float(error)
+    return done[id(val)]
 
 
-def _relative_error(op: str, found: np.ndarray, ins: list[np.ndarray], errors: list[float]) -> float:
-    """Bound the relative error of a result by those of its operands; infinite where it is above 1 / 16."""
-    eps = float(np.finfo(np.longdouble).eps)
-    sizes = [np.abs(x) for x in ins]
-    if op in ("Add", "Sub", "MatMul"):
-        if op == "MatMul":
-            gap = (sum(errors) + ins[0].shape[-1] * eps) * (sizes[0] @ sizes[1])
-        else:
-            gap = sizes[0] * errors[0] + sizes[1] * errors[1]
-        error = np.max(np.where(gap == 0, 0, gap / np.abs(found)), initial=0)
-    elif op == "Exp":
-        error = errors[0] * np.max(sizes[0], initial=0)
-    elif op == "Log":
-        error = np.max(errors[0] / np.abs(found), initial=0) if errors[0] else 0.0
-    elif op == "Pow":
-        error = errors[0] * np.max(sizes[1], initial=0)
-        error += errors[1] * np.max(np.abs(sizes[1] * np.log(sizes[0])), initial=0) if errors[1] else 0.0
-    else:
-        error = sum(errors)
-    error = 1.1 * float(error) + 4 * eps
-    return error if error <= 2**-4 else math.inf
+def _real(val: Val, xs: list[Array], errors: list[float], exactness: Any, eps: float) -> tuple[Array, float]:
+    sizes, name = [np.abs(x) for x in xs], val.name
+    if val.exact is not None or name == "loaded":
+        if val.exact is None:
+            return val.params[0].load(val.params[1]).astype(exactness), 0.0
+        high = val.exact.astype(np.float64)
+        rest = np.asarray(mapped(Fraction, val.exact) - mapped(Fraction, high), np.float64)
+        return high.astype(exactness) + rest.astype(exactness), eps
+    error = 1.1 * sum(errors) + 4 * eps
+    if name in ("add", "matmul"):
+        found = xs[0] + xs[1] if name == "add" else xs[0] @ xs[1]
+        gap = sizes[0] * errors[0] + sizes[1] * errors[1]
+        gap = gap if name == "add" else (sum(errors) + xs[0].shape[-1] * eps) * (sizes[0] @ sizes[1])
+        return found, 1.1 * float(np.max(np.where(gap == 0, 0, gap / np.abs(found)), initial=0)) + 4 * eps
+    if name in ("mul", "inverse", "root"):
+        return {"mul": np.multiply, "inverse": np.reciprocal, "root": np.sqrt}[name](*xs), error
+    if name == "power":
+        return xs[0] ** val.params[0], error * val.params[0]
+    if name == "any":
+        way = val.params[0]
+        if way == "Pi":
+            return np.full(val.shape, np.longdouble("3.14159265358979323846264338327950288")), eps
+        if way == "Exp":
+            return np.exp(xs[0]), error * max(1.0, float(np.max(sizes[0], initial=0)))
+        if way == "Log":
+            found = np.log(xs[0])
+            return found, 4 * eps + (float(np.max(error / np.abs(found), initial=0)) if errors[0] else 0)
+        if way == "Pow":
+            logs = float(np.max(sizes[1] * np.abs(np.log(sizes[0])), initial=1))
+            return np.power(*xs), errors[0] * float(np.max(sizes[1], initial=1)) + (
+                errors[1] + 4 * eps
+            ) * logs
+    need(name in ("reshape", "transpose", "cut", "expand", "take", "tile", "join"), f"no floats for {name}")
+    return FUNCTIONS[name](None, *xs, *val.params), max(errors, default=0.0)
 
 
-def check_definitions(
-    certificate: Certificate, tensors: Tensors, units: float
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Compare each constant with the rounding of its expression, in the longest floats that NumPy has.
+def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dict[str, str]]:
+    """Compare each constant with the rounding of its expression.
 
     Returns:
         Tensor -> units in the last place by which it differs, and tensor -> why its definition does not hold.
     """
-    graph = certificate.definitions
-    env: dict[str, np.ndarray | None] = {}
-    errors: dict[str, float] = {}
+    run = Run(check, 2097143, {})
+    run.level = -1
     fine: dict[str, float] = {}
     wrong: dict[str, str] = {}
-    run = Run(certificate, tensors, 2097143, b"", set(), set(), 1 << 20)
-    for value, name in graph.constants.items():
-        array = tensors.load(name)
-        env[value] = array.astype(np.longdouble) if array.dtype.kind == "f" else array
-    for node in graph.nodes:
-        ins = [env.get(n) for n in node.ins]
-        known = [x for x in ins if x is not None]
-        whole = len(known) == len(ins)
+    for row in check.certificate.defined:
+        name = row["tensor"]
         try:
-            _want(len(node.outs) == 1, "definitions", f"{node.op} has several outputs")
+            kind = check.tensors.entries[name]["dtype"]
+            need(kind in FLOATS, "it holds no floats")
+            value, error = reals(
+                run.defined(row["value"]), np.longdouble if kind == "float64" else np.float64
+            )
+            stated = check.tensors.load(name)
+            value = np.broadcast_to(value, stated.shape)
+            need(np.isfinite(value).all(), "its expression is not finite")
             with np.errstate(all="ignore"):
-                if node.op == "Pi":
-                    env[node.outs[0]] = np.asarray(np.longdouble("3.14159265358979323846264338327950288"))
-                    errors[node.outs[0]] = float(np.finfo(np.longdouble).eps)
-                elif node.op in _FLOAT and whole:
-                    floats = all(x.dtype.kind == "f" for x in known[: 1 if node.op == "Pow" else None])
-                    if not floats:
-                        raise Unsupported(f"{node.op} of whole numbers")
-                    _room(np.broadcast_shapes(*[x.shape for x in known]) if node.op != "MatMul" else ())
-                    operands = [np.asarray(x, np.longdouble) for x in known]
-                    found = env[node.outs[0]] = _FLOAT[node.op](*operands)
-                    own = [errors.get(n, 0.0) for n in node.ins]
-                    errors[node.outs[0]] = _relative_error(node.op, found, operands, own)
-                elif node.op == "Concat" and whole:
-                    errors[node.outs[0]] = max(errors.get(n, 0.0) for n in node.ins)
-                    axis = _axis(Args(run, node, []).int("axis", 0), known[0].ndim)
-                    env[node.outs[0]] = np.concatenate(known, axis)
-                elif node.op in _MOVES and whole:
-                    vals = [Val("int64" if x.dtype.kind in "iub" else "float64", exact=x) for x in known]
-                    errors[node.outs[0]] = max(errors.get(n, 0.0) for n in node.ins)
-                    moved = OPS[node.op](Args(run, node, [*vals]))
-                    env[node.outs[0]] = moved.exact if isinstance(moved, Val) else None
-                else:
-                    raise Unsupported(f"no floats for {node.op}")
-        except (Unsupported, ValueError, TypeError, IndexError, AttributeError) as error:
-            env[node.outs[0]] = None
-            for row in certificate.defined:
-                wrong.setdefault(row.tensor, f"{node.op}: {error}") if row.value in node.outs else None
-    for row in certificate.defined:
-        stated, value = tensors.load(row.tensor), env.get(row.value)
-        if value is None:
-            wrong.setdefault(row.tensor, "its expression has no value")
-            continue
-        try:
-            value = np.broadcast_to(np.asarray(value, np.longdouble), stated.shape)
-        except ValueError:
-            wrong[row.tensor] = "its expression has another shape"
-            continue
-        if stated.dtype.kind != "f" or not np.isfinite(value).all():
-            wrong[row.tensor] = "its expression is not finite, or it holds no floats"
-            continue
-        with np.errstate(all="ignore"):
-            unit = np.abs(np.spacing(value.astype(stated.dtype))).astype(np.longdouble)
-            if tensors.entries[row.tensor]["dtype"] == "bfloat16":
-                unit = unit * 65536
-            off = np.abs(stated.astype(np.longdouble) - value) / unit
-            lost = float(np.max(np.abs(value) / unit, initial=0)) * errors.get(row.value, 0.0)
-            if not lost <= 2**-4:
-                wrong[row.tensor] = "its expression cancels, so that its value is not known well enough"
-                continue
-        worst = float(off.max()) if off.size else 0.0
-        if not worst <= min(row.units, units) * (1 + 2**-8):
-            wrong[row.tensor] = f"differs from its expression by {worst:.3g} units in the last place"
-        else:
-            fine[row.tensor] = worst
+                unit = np.abs(np.spacing(value.astype(stated.dtype))).astype(value.dtype)
+                unit = unit * 65536 if kind == "bfloat16" else unit
+                off = float(np.max(np.abs(stated - value) / unit, initial=0))
+                lost = float(np.max(np.abs(value) / unit, initial=0)) * error
+            need(lost <= 2**-4, "its expression cancels, so that its value is not known well enough")
+            fine_ = off <= min(row["units"], units) * (1 + 2**-8)
+            need(fine_, f"differs from its expression by {off:.3g} units in the last place")
+            fine[name] = max(off, fine.get(name, 0.0))
+        except FAULTS as error:
+            wrong[name] = str(error)
     return {t: u for t, u in fine.items() if t not in wrong}, wrong
 
 
@@ -3082,134 +2398,128 @@ class Calls:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.above: dict[str, tuple[str, ...]] = {"": ()}
+        self.chains: dict[str, tuple[str, ...]] = {"": ()}
         self.nodes: dict[str, list[Node]] = defaultdict(list)
-        self.outs: dict[str, dict[str, None]] = defaultdict(dict)
-        self.ins: dict[str, dict[str, None]] = defaultdict(dict)
+        self.ins: dict[str, set[str]] = defaultdict(set)
+        outs: dict[str, set[str]] = defaultdict(set)
         self.maker = {v: n for n in graph.nodes for v in n.outs if v}
         for node in graph.nodes:
-            for call in self._above(node.call):
+            for call in self.above(node.call):
                 self.nodes[call].append(node)
-        readers = [(self._above(n.call), (*n.ins, *n.captures)) for n in graph.nodes]
-        readers.append(((), tuple(v for _, v in graph.outputs)))
-        for here, names in readers:
+        readers = [(n.call, n.reads) for n in graph.nodes] + [("", [v for _, v in graph.outputs])]
+        for reader, names in readers:
+            here = self.above(reader)
             for name in names:
-                maker = self.maker.get(name)
-                there = self._above(maker.call) if maker is not None else ()
-                for call in there:
-                    if call not in here:
-                        self.outs[call][name] = None
-                for call in here:
-                    if call not in there and name and name not in graph.constants:
-                        self.ins[call][name] = None
+                there = self.above(self.maker[name].call) if name in self.maker else ()
+                for call in set(there) - set(here):
+                    outs[call].add(name)
+                for call in set(here) - set(there) if name and name not in graph.constants else ():
+                    self.ins[call].add(name)
+        self.outs = {c: [v for n in nodes for v in n.outs if v in outs[c]] for c, nodes in self.nodes.items()}
 
-    def _above(self, call: str) -> tuple[str, ...]:
-        if call not in self.above:
-            chain: list[str] = []
-            at: str | None = call
+    def above(self, call: str) -> tuple[str, ...]:
+        """Return a call and those that it is made in."""
+        if call not in self.chains:
+            chain, at = [], call
             while at and at not in chain and len(chain) < 1000:
                 chain.append(at)
                 at = self.graph.calls.get(at, "")
-            self.above[call] = tuple(chain)
-        return self.above[call]
-
-    def ordered_outs(self, call: str) -> list[str]:
-        made = [v for n in self.nodes[call] for v in n.outs]
-        return [v for v in made if v in self.outs[call]]
+            self.chains[call] = tuple(chain)
+        return self.chains[call]
 
 
-@dataclass
-class Outcome:
-    """The result of several evaluations."""
-
-    ids: list[dict[str, tuple[int, ...]]]
-    tested: dict[int, str]
-    dtypes: list[dict[str, str]]
+Grade = tuple[str, list[str]]
 
 
-def evaluate(
-    certificate: Certificate,
-    tensors: Tensors,
-    primes: list[int],
-    key: bytes,
-    axioms: set[str],
-    defined: set[str],
-    memory: int,
-    swaps: dict[str, str] | None = None,
-) -> Outcome:
-    """Evaluate both graphs for each prime; `swaps` puts values of the source in the place of the target's."""
-    totals: list[dict[str, tuple[int, ...]]] = [{}, {}]
-    dtypes: list[dict[str, str]] = [{}, {}]
-    tested: dict[int, str] = {}
-    for number, prime in enumerate(primes):
-        run = Run(certificate, tensors, prime, key, axioms, defined, memory)
-        given = _draw_inputs(run, np.random.default_rng(run.field.number("inputs")), number)
-        source = Walk(run, certificate.source, given, set((swaps or {}).values()))
-        target = Walk(run, certificate.target, given)
-        if swaps is not None:
-            while source.done < 2:
-                source.step()
-            target.put = {name: source.kept[mine] for name, mine in swaps.items() if mine in source.kept}
-        while source.done < 2 or target.done < 2:
-            (source if source.done <= target.done else target).step()
-        for side, walk in enumerate((source, target)):
-            walk.finish()
-            for name, i in walk.ids.items():
-                totals[side][name] = (*totals[side].get(name, ()), i)
-            for name, val in walk.env.items():
-                if val is not None:
-                    dtypes[side][name] = val.dtype
-        tested.update(run.tested)
-    full = len(primes)
-    return Outcome([{n: t for n, t in side.items() if len(t) == full} for side in totals], tested, dtypes)
+class Grader:
+    """Grades parts of the source by the outcome of an evaluation."""
+
+    def __init__(self, check: Check, calls: Sequence[Calls], outcome: Outcome) -> None:
+        self.check, self.calls, self.outcome = check, calls, outcome
+        self.there: dict[tuple[int, ...], str] = {}
+        for name, i in outcome.ids[1].items():
+            self.there.setdefault(i, name)
+
+    def grade(self, nodes: list[Node], outs: Sequence[str], given: Sequence[str] = ()) -> Grade:
+        """Return the grade of operators of the source whose outputs are in the target, and its grounds."""
+        (mine, other), (source, target) = self.outcome.ids, self.calls
+        stop = {mine[v] for v in given if v in mine}
+        constants = {source.graph.constants[v] for n in nodes for v in n.ins if v in source.graph.constants}
+        part: dict[int, Node] = {}
+        stack = [self.there[mine[v]] for v in outs if mine.get(v) in self.there]
+        while stack:
+            name = stack.pop()
+            if name in target.graph.constants:
+                constants.add(target.graph.constants[name])
+            node = target.maker.get(name)
+            if node is not None and id(node) not in part and other.get(name) not in stop:
+                part[id(node)] = node
+                stack += filter(None, node.reads)
+        both, tested = [*nodes, *part.values()], self.outcome.tested
+        unknown = sorted({f"{n.op}: {tested[id(n)]}" for n in both if id(n) in tested})
+        if unknown:
+            return "tested", unknown
+
+        def terms(some: Sequence[Node], ids: dict[str, tuple[int, ...]]) -> Counter[Any]:
+            return Counter(
+                (n.op, n.key, tuple(ids.get(v) for v in n.ins)) for n in some if n.op != "Identity"
+            )
+
+        folded = sorted(constants & self.check.defined)
+        if not folded and terms(nodes, mine) == terms(list(part.values()), other):
+            return "identical", []
+        used = sorted(a for a in self.check.axioms if any(n.op in TRIGGERS[a] for n in both))
+        return ("axioms", used) if used else ("folded", folded) if folded else ("algebraic", [])
+
+    def outputs(self) -> list[dict[str, Any]]:
+        """Compare each output of the source with the target's at its place."""
+        rows, (mine, other), types = [], self.outcome.ids, self.outcome.types
+        graphs = (c.graph for c in self.calls)
+        for (name, a), (_, b) in zip(*(g.outputs for g in graphs), strict=True):
+            equal = a in mine and mine[a] == other.get(b) and types[0].get(a) == types[1].get(b)
+            rows.append({"name": name, "equal": equal, "known": a in mine and b in other})
+        return rows
+
+    def modules(self, whole: str) -> list[dict[str, Any]]:
+        """Grade each module call of the source by the values that come out of it, wherever they are there."""
+        source, mine, rows = self.calls[0], self.outcome.ids[0], {}
+        for call in source.graph.calls:
+            outs = source.outs.get(call)
+            if outs and all(mine.get(v) in self.there for v in outs):
+                rows[call] = self.grade(source.nodes[call], outs, sorted(source.ins[call]))
+            elif outs:
+                rows[call] = ("" if all(v in mine for v in outs) else "tested", [])
+        found = {call: grade for call, (grade, _) in rows.items()}
+        for call, grade in found.items():
+            if not grade:  # no value of the target is this one: it was computed together with its neighbours
+                around = [found[c] for c in source.above(call) if found.get(c)]
+                rows[call] = ((around or [whole])[0], ["together with what is around it"])
+        return [{"call": call, "grade": grade, "why": why[:5]} for call, (grade, why) in rows.items()]
 
 
-def _grade(
-    outcome: Outcome,
-    calls: list[Calls],
-    nodes: list[Node],
-    outs: list[str],
-    stop: set[tuple[int, ...]],
-    axioms: set[str],
-    defined: set[str],
-) -> tuple[str, list[str]]:
-    """Return the grade of a part of the source whose outputs are in the target, and what it rests on."""
-    mine, other = outcome.ids
-    by_id: dict[tuple[int, ...], str] = {}
-    for name, i in other.items():
-        by_id.setdefault(i, name)
-    seen: set[int] = set()
-    part: list[Node] = []
-    stack = [by_id[mine[v]] for v in outs if mine.get(v) in by_id]
-    constants: set[str] = {
-        calls[0].graph.constants[v] for n in nodes for v in n.ins if v in calls[0].graph.constants
-    }
-    while stack:
-        name = stack.pop()
-        if name in calls[1].graph.constants:
-            constants.add(calls[1].graph.constants[name])
-        node = calls[1].maker.get(name)
-        if node is None or id(node) in seen or other.get(name) in stop:
-            continue
-        seen.add(id(node))
-        part.append(node)
-        stack += [v for v in (*node.ins, *node.captures) if v]
-    unknown = sorted({f"{n.op}: {outcome.tested[id(n)]}" for n in (*nodes, *part) if id(n) in outcome.tested})
-    if unknown:
-        return "tested", unknown
-
-    def terms(graph_nodes: list[Node], ids: dict[str, tuple[int, ...]]) -> Counter:
-        return Counter(
-            (n.op, n.key, tuple(ids.get(v) for v in n.ins)) for n in graph_nodes if n.op != "Identity"
-        )
-
-    if terms(nodes, mine) == terms(part, other) and not constants & defined:
-        return "identical", []
-    used = sorted(a for a in axioms if any(n.op in _TRIGGERS[a] for n in (*nodes, *part)))
-    if used:
-        return "axioms", used
-    folded = sorted(constants & defined)
-    return ("folded", folded) if folded else ("algebraic", [])
+def localised(check: Check, calls: Sequence[Calls]) -> list[dict[str, Any]]:
+    """Grade each paired call on the source's own inputs, so that one difference is blamed on one call."""
+    source, target = calls
+    paired = check.certificate.pairs
+    outs = {mine: (source.outs.get(mine, []), target.outs.get(other, [])) for mine, other in paired}
+    pairs = {call: both for call, both in outs.items() if both[0] and len(both[0]) == len(both[1])}
+    swaps = {theirs: mine for both in pairs.values() for mine, theirs in zip(*both, strict=True)}
+    grader = Grader(check, calls, evaluate(replace(check, primes=check.primes[:1]), swaps))
+    own, other = grader.outcome.ids
+    rows: dict[str, Grade] = {}
+    for call in (c for c in source.graph.calls if source.outs.get(c)):
+        values = [(own.get(v), other.get(w)) for v, w in zip(*pairs.get(call, ([], [])), strict=True)]
+        if not values or any(None in pair for pair in values):
+            rows[call] = "tested", ["a value is not known" if values else "has no partner in the target"]
+        elif all(v == w for v, w in values):
+            rows[call] = grader.grade(source.nodes[call], pairs[call][0], sorted(source.ins[call]))
+        else:
+            rows[call] = "different", []
+    bad = {call for call, (grade, _) in rows.items() if grade == "different"}
+    for call in {c for b in bad for c in source.above(b)} - bad:
+        if call in rows and rows[call][0] != "tested":
+            rows[call] = "different", ["a call inside of it"]
+    return [{"call": call, "grade": grade, "why": why[:5]} for call, (grade, why) in rows.items()]
 
 
 def check(
@@ -3222,42 +2532,28 @@ def check(
 ) -> dict[str, Any]:
     """Check a certificate; returns the report, as `--json` prints it."""
     seed = secrets.randbits(63) if seed is None else seed
-    rng = np.random.default_rng(seed)
-    chosen = draw_primes(primes, rng)
     key = hashlib.sha256(f"regraft {seed}".encode()).digest()
     tensors = Tensors(certificate.folder, certificate.tensors)
-    fine, wrong = check_definitions(certificate, tensors, units) if certificate.defined else ({}, {})
-    defined = set(fine)
-    axioms: set[str] = set()
-    calls = [Calls(certificate.source), Calls(certificate.target)]
-    _want(
-        len(certificate.source.outputs) == len(certificate.target.outputs),
-        "target.outputs",
-        f"expected {len(certificate.source.outputs)} outputs, as the source has",
-    )
-    outcome = evaluate(certificate, tensors, chosen, key, axioms, defined, memory)
-    rows = _outputs(certificate, outcome)
+    drawn = draw_primes(primes, np.random.default_rng(seed))
+    given = Check(certificate, tensors, drawn, key, memory=memory)
+    fine, wrong = check_definitions(given, units)
+    given = replace(given, defined=frozenset(fine))
+    graphs = (certificate.source, certificate.target)
+    calls = [Calls(graph) for graph in graphs]
+    grader = Grader(given, calls, evaluate(given))
+    rows = grader.outputs()
     if certificate.axioms and not all(r["equal"] for r in rows):
-        axioms = set(certificate.axioms)
-        outcome = evaluate(certificate, tensors, chosen, key, axioms, defined, memory)
-        rows = _outputs(certificate, outcome)
+        given = replace(given, axioms=frozenset(certificate.axioms))
+        grader = Grader(given, calls, evaluate(given))
+        rows = grader.outputs()
+    tensors.verify({t for graph in graphs for t in graph.constants.values()})
     whole = all(r["equal"] for r in rows) and bool(rows)
     grade, why = "different", []
     if whole:
-        grade, why = _grade(
-            outcome,
-            calls,
-            certificate.source.nodes,
-            [v for _, v in certificate.source.outputs],
-            set(),
-            axioms,
-            defined,
-        )
+        grade, why = grader.grade(graphs[0].nodes, [v for _, v in graphs[0].outputs])
     elif any(not r["known"] for r in rows):
-        grade, why = "tested", sorted(set(outcome.tested.values()))
-    modules = _modules(certificate, outcome, calls, axioms, defined, grade)
-    if not whole and certificate.pairs:
-        modules = _localised(certificate, tensors, chosen, key, axioms, defined, memory, calls)
+        grade, why = "tested", sorted(set(grader.outcome.tested.values()))
+    modules = localised(given, calls) if not whole and certificate.pairs else grader.modules(grade)
     counts = Counter(m["grade"] for m in modules)
     return {
         "equal": whole and grade != "tested",
@@ -3267,103 +2563,13 @@ def check(
         "modules": modules,
         "counts": {g: counts[g] for g in GRADES if counts[g]},
         "axioms": {a: AXIOMS[a] for a in why} if grade == "axioms" else {},
-        "constants": len(defined),
+        "constants": len(fine),
         "units": max(fine.values(), default=0.0),
         "refused": dict(list(wrong.items())[:20]),
-        "tested": dict(Counter(n.op for c in calls for n in c.graph.nodes if id(n) in outcome.tested)),
-        "primes": chosen,
+        "tested": dict(Counter(n.op for g in graphs for n in g.nodes if id(n) in grader.outcome.tested)),
+        "primes": drawn,
         "seed": seed,
     }
-
-
-def _outputs(certificate: Certificate, outcome: Outcome) -> list[dict[str, object]]:
-    """Compare each output of the source with the target's at its place."""
-    mine, other = outcome.ids
-    rows: list[dict[str, object]] = []
-    for i, ((name, value), (_, target)) in enumerate(
-        zip(certificate.source.outputs, certificate.target.outputs, strict=True)
-    ):
-        equal = value in mine and mine[value] == other.get(target)
-        types = [d.get(v, "") for d, v in zip(outcome.dtypes, (value, target), strict=True)]
-        known = value in mine and target in other
-        rows.append({"name": name or str(i), "equal": equal and types[0] == types[1], "known": known})
-    return rows
-
-
-def _modules(
-    certificate: Certificate,
-    outcome: Outcome,
-    calls: list[Calls],
-    axioms: set[str],
-    defined: set[str],
-    whole: str,
-) -> list[dict[str, object]]:
-    """Grade each module call of the source by the values that come out of it, wherever they are there."""
-    mine, other = outcome.ids
-    there = set(other.values())
-    rows = []
-    for call in certificate.source.calls:
-        outs = calls[0].ordered_outs(call)
-        if not outs:
-            continue
-        if all(mine.get(v) in there for v in outs):
-            stop = {mine[v] for v in calls[0].ins[call] if v in mine}
-            grade, why = _grade(outcome, calls, calls[0].nodes[call], outs, stop, axioms, defined)
-        else:
-            grade, why = ("" if all(v in mine for v in outs) else "tested"), []
-        rows.append({"call": call, "grade": grade, "why": why[:5]})
-    found = {str(r["call"]): str(r["grade"]) for r in rows}
-    for row in rows:
-        if not row[
-            "grade"
-        ]:  # no value of the target is this one: it was computed together with its neighbours
-            around = [found[c] for c in calls[0]._above(str(row["call"])) if found.get(c)]
-            row.update(grade=around[0] if around else whole, why=["together with what is around it"])
-    return rows
-
-
-def _localised(
-    certificate: Certificate,
-    tensors: Tensors,
-    primes: list[int],
-    key: bytes,
-    axioms: set[str],
-    defined: set[str],
-    memory: int,
-    calls: list[Calls],
-) -> list[dict[str, object]]:
-    """Grade each paired call on the source's own inputs, so that one difference is blamed on one call."""
-    swaps: dict[str, str] = {}
-    pairs: dict[str, tuple[list[str], list[str]]] = {}
-    for mine, other in certificate.pairs:
-        both = calls[0].ordered_outs(mine), calls[1].ordered_outs(other)
-        if both[0] and len(both[0]) == len(both[1]):
-            pairs[mine] = both
-            swaps.update(zip(both[1], both[0], strict=True))
-    outcome = evaluate(certificate, tensors, primes[:1], key, axioms, defined, memory, swaps)
-    own, target = outcome.ids
-    rows: list[dict[str, object]] = []
-    bad: set[str] = set()
-    for call in certificate.source.calls:
-        if call not in pairs:
-            if calls[0].ordered_outs(call):
-                rows.append({"call": call, "grade": "tested", "why": ["has no partner in the target"]})
-            continue
-        left, right = pairs[call]
-        if any(v not in own or w not in target for v, w in zip(left, right, strict=True)):
-            rows.append({"call": call, "grade": "tested", "why": ["a value is not known"]})
-        elif all(own[v] == target[w] for v, w in zip(left, right, strict=True)):
-            stop = {own[v] for v in calls[0].ins[call] if v in own}
-            grade, why = _grade(outcome, calls, calls[0].nodes[call], left, stop, axioms, defined)
-            rows.append({"call": call, "grade": grade, "why": why[:5]})
-        else:
-            bad.add(call)
-            rows.append({"call": call, "grade": "different", "why": []})
-    inside = {c for b in bad for c in calls[0]._above(b)} - bad
-    for row in rows:
-        if row["call"] in inside and row["grade"] != "tested":
-            row.update(grade="different", why=["a call inside of it"])
-    return rows
 
 
 # -- the command -------------------------------------------------------------------------------------------
@@ -3371,84 +2577,64 @@ def _localised(
 
 def summary(report: dict[str, Any]) -> str:
     """Return the verdict in one line."""
-    grade, n, units = report["grade"], report["constants"], report["units"]
-    if grade == "identical":
-        return "equal exactly: the same operators on the same constants"
-    if grade == "algebraic":
-        return "equal exactly, as algebra"
-    but = []
-    if n:
-        but.append(f"{n} rounded constants ({units:.2f} units in the last place at most)")
-    if grade == "folded":
-        return f"equal exactly, but for {but[0]}"
-    if grade == "axioms":
-        but += list(report["axioms"])
-        return f"equal exactly, but for {' and '.join(but)}"
-    if grade == "tested":
-        return "not certified: operators that this check does not know, or whose indices depend on data"
-    return "not certified: the target is not equal to the source as algebra"
+    n, units = report["constants"], report["units"]
+    rounded = [f"{n} rounded constants ({units:.2f} units in the last place at most)"] if n else []
+    but = " and ".join([*rounded, *report["axioms"]])
+    return {
+        "identical": "equal exactly: the same operators on the same constants",
+        "algebraic": "equal exactly, as algebra",
+        "folded": f"equal exactly, but for {but}",
+        "axioms": f"equal exactly, but for {but}",
+        "tested": "not certified: operators that this check does not know, or whose indices depend on data",
+        "different": "not certified: the target is not equal to the source as algebra",
+    }[report["grade"]]
+
+
+def lines(report: dict[str, Any], *, verbose: bool) -> list[str]:
+    """Return the report for people."""
+    found = [summary(report)]
+    if report["counts"]:
+        found.append("module calls: " + ", ".join(f"{n} {g}" for g, n in report["counts"].items()))
+    found += [f"axiom {name}: {meaning}" for name, meaning in report["axioms"].items()]
+    for row in report["outputs"]:
+        found += (
+            [] if row["equal"] else [f"output {row['name']}: {'differs' if row['known'] else 'is not known'}"]
+        )
+    for row in report["modules"]:
+        if verbose or row["grade"] in ("different", "tested"):
+            found.append(f"  {row['grade']:<10} {row['call']} {'; '.join(row['why'])}".rstrip())
+    found += [f"constant {name}: {why}" for name, why in report["refused"].items()]
+    return [*found, f"primes {', '.join(map(str, report['primes']))}; seed {report['seed']}"]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Check one certificate and print what it shows."""
-    parser = argparse.ArgumentParser(
-        prog="recheck", description="Re-check a certificate that two models compute the same."
-    )
-    parser.add_argument("certificate", type=Path)
-    parser.add_argument(
-        "--seed", type=int, default=None, help="seed of primes and keys; drawn afresh by default"
-    )
-    parser.add_argument("--primes", type=int, default=3, help="number of prime fields (default 3)")
-    parser.add_argument(
-        "--units",
-        type=float,
-        default=0.5,
-        help="most units in the last place of a rounded constant (default 0.5)",
-    )
-    parser.add_argument(
-        "--memory", type=float, default=1.0, help="GiB of results kept for the second graph (default 1)"
-    )
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every module call")
-    options = parser.parse_args(arguments)
+    about = "Re-check a certificate that two models compute the same."
+    parser = argparse.ArgumentParser(prog="recheck", description=about)
+    add = parser.add_argument
+    add("certificate", type=Path)
+    add("--seed", type=int, help="seed of primes and keys; drawn afresh by default")
+    add("--primes", type=int, default=3, help="number of prime fields (default 3)")
+    units = "most units in the last place of a rounded constant (default 0.5)"
+    add("--units", type=float, default=0.5, help=units)
+    add("--memory", type=float, default=1.0, help="GiB of results kept for the second graph (default 1)")
+    add("--json", action="store_true", help="the report as JSON")
+    add("-v", "--verbose", action="store_true", help="every module call")
+    given = parser.parse_args(arguments)
     try:
-        _want(1 <= options.primes <= 64, "--primes", "expected 1 to 64")
-        _want((options.seed or 0) >= 0, "--seed", "expected a whole number that is not negative")
-        _want(0 <= options.units < math.inf, "--units", "expected a finite number that is not negative")
-        _want(0 < options.memory < math.inf, "--memory", "expected a positive number of GiB")
-        certificate = read_certificate(options.certificate)
-        report = check(
-            certificate,
-            seed=options.seed,
-            primes=options.primes,
-            units=options.units,
-            memory=int(options.memory * 2**30),
-        )
+        want(1 <= given.primes <= 64, "--primes", "expected 1 to 64")
+        want((given.seed or 0) >= 0, "--seed", "expected a whole number that is not negative")
+        want(0 <= given.units < math.inf, "--units", "expected a finite number that is not negative")
+        want(0 < given.memory < math.inf, "--memory", "expected a positive number of GiB")
+        certificate, memory = read_certificate(given.certificate), int(given.memory * 2**30)
+        report = check(certificate, seed=given.seed, primes=given.primes, units=given.units, memory=memory)
     except (CertificateError, Unsupported) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except (RecursionError, MemoryError) as error:
-        print(f"error: {options.certificate}: {type(error).__name__}", file=sys.stderr)
+        print(f"error: {given.certificate}: {type(error).__name__}", file=sys.stderr)
         return 2
-    if options.json:
-        print(json.dumps(report, indent=2))
-        return 0 if report["equal"] else 1
-    lines = [summary(report)]
-    counts: dict[str, int] = report["counts"]
-    if counts:
-        lines.append("module calls: " + ", ".join(f"{n} {g}" for g, n in counts.items()))
-    for name, text in report["axioms"].items():
-        lines.append(f"axiom {name}: {text}")
-    for row in report["outputs"]:
-        if not row["equal"]:
-            lines.append(f"output {row['name']}: {'differs' if row['known'] else 'is not known'}")
-    for row in report["modules"]:
-        if options.verbose or row["grade"] in ("different", "tested"):
-            lines.append(f"  {row['grade']:<10} {row['call']} {'; '.join(row['why'])}".rstrip())
-    for name, why in report["refused"].items():
-        lines.append(f"constant {name}: {why}")
-    lines.append(f"primes {', '.join(map(str, report['primes']))}; seed {report['seed']}")
-    print("\n".join(lines))
+    print(json.dumps(report, indent=2) if given.json else "\n".join(lines(report, verbose=given.verbose)))
     return 0 if report["equal"] else 1
 
 
