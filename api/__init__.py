@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from .extensions import further_passes, parse_pass
 from .load_options import loading as loading_options
 from .target_capture import capture_or_name
 from .targets import Rewritten, graph_of
+from .verdicts import settle_verdict
 
 if TYPE_CHECKING:
     from ..verification import Report
@@ -180,6 +182,7 @@ def verify(
     html: str | Path | None = None,
     lang: str = "en",
     pieces: bool | None = None,
+    certificate: bool | None = None,
     **options: Any,
 ) -> Report:
     """Compare what two models compute, output by output and module by module.
@@ -208,6 +211,9 @@ def verify(
         lang: the page's language, "en" or "zh".
         pieces: whether a PyTorch module and what was written from it run with the weights of one piece in
             memory at a time, forward and on one draw; None where the weights exceed half of the memory.
+        certificate: whether an output that was written from the source is read back and compared with it
+            exactly too, which the first line tells and which settles what numbers leave open; None does that
+            where it costs no more than to compare the numbers: for files, not for directories.
         options: loading options, as in `load`.
 
     Returns:
@@ -234,10 +240,19 @@ def verify(
     if isinstance(target, Graph) or is_written(target):
         if (map or write_map) is not None:
             raise no_map()
+        begin = time.process_time()
         report = compare(
             graph, other, given, train=train, expected=expected, laws=True, oracle=oracle, recipes=scripts,
             pieces=pieces,
         )  # fmt: skip
+        report = settle_verdict(
+            report,
+            graph,
+            other,
+            time.process_time() - begin,
+            wanted=False if expected is not None else certificate,
+            trust=bool(options.get("trust")),
+        )
     else:
         shown = inputs if inputs is not None else list(graph.origin.inputs.values())
         other = capture_or_name(target, shown, trust=bool(options.get("trust")))

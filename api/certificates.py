@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..formats.files import settle_beside
-from ..frontends import Inputs, LoadOptions, read
-from ..ir import Graph, ModelError, RegraftError
-from ..passes import default_pipeline, parse_pass, run_passes
+from ..frontends import Inputs
+from ..ir import Graph
 from ..process.entry import public_call
 from ..process.progress import phase
-from .target_capture import capture_or_name
+from .verdicts import folded, read_back
 
 if TYPE_CHECKING:
     from ..verification.certificate import Certified
@@ -55,42 +54,10 @@ def certify(
 
     settle_beside(source, target)
     graph = source if isinstance(source, Graph) else load(source, inputs, **options)
-    other = target if isinstance(target, Graph) else _read_back(target, graph, options)
-    return certify_graphs(graph, other, Path(output), folded=_folded(graph), seed=seed, units=units)
+    other = target if isinstance(target, Graph) else read_back(target, graph, options)
+    return certify_graphs(graph, other, Path(output), folded=folded(graph), seed=seed, units=units)
 
 
 def certificate_beside(output: Path) -> Path:
     """Return the file of the certificate of an output: in its directory, or beside its file."""
     return output / "certificate.json" if output.is_dir() else output.with_suffix(".certificate.json")
-
-
-def _read_back(target: object, source: Graph, options: dict[str, Any]) -> Graph:
-    """Return the target as a frontend reads it.
-
-    Raises:
-        ModelError: when it has operators that no frontend reads.
-    """
-    shown = list(source.origin.inputs.values())
-    if isinstance(target, (str, Path)):
-        path = Path(target)
-        if path.is_dir():
-            target = f"{path / 'model.py'}:build"
-        elif path.suffix == ".onnx":
-            return read(str(path), None, LoadOptions())
-        else:
-            target = str(target)
-    graph = capture_or_name(target, shown, trust=bool(options.get("trust")))
-    if not graph.outputs:
-        raise ModelError("E103", f"expected a target that is read as a graph, but {graph.origin.notes[-1]}")
-    return graph
-
-
-def _folded(graph: Graph) -> Graph | None:
-    """Return the source after the passes that fold normalisations; None where they cannot run on it."""
-    new = graph.copy()
-    new.provenance = None
-    try:
-        run_passes(new, [*default_pipeline(), parse_pass("prepare-for-inference")])
-    except RegraftError:
-        return None
-    return new

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from ..passes import describe as describe_pass
 from ..passes.base import Change, Pass
 from ..process.entry import public_call
 from ..process.progress import phase
+from .verdicts import settle_verdict
 
 if TYPE_CHECKING:
     from ..verification import Report
@@ -267,6 +269,7 @@ def rewrite_file(
     allow_removal: bool = True,
     recipe: str | RecipeFunction | None = None,
     pieces: bool | None = None,
+    certificate: bool | None = None,
     **options: Any,
 ) -> tuple[list[Path], Report | None]:
     """Write a rewritten graph and keep the files only when they compute what the source computes.
@@ -286,6 +289,7 @@ def rewrite_file(
         recipe: what trains the source, ``train.py:recipe`` (**the file is run**) or a function, as in
             `verify`: then ``train.py`` is written too, and followed for some steps beside it.
         pieces: as in `verify`; the weights of an ONNX model then lie in a file of their own.
+        certificate: as in `verify`.
         options: the backend's own.
 
     Raises:
@@ -336,8 +340,13 @@ def rewrite_file(
             files.append(script)
             scripts = Recipes(recipe, f"{script}:recipe")
         with phase("verify"):
+            begin = time.process_time()
             report = verify_written(
                 graph, rewritten.graph, files, inner, target, oracle, scripts, pieces, behind
+            )
+            took = time.process_time() - begin
+            report = settle_verdict(
+                report, graph, files[0] if row.suffix or row.is_read_back else inner, took, wanted=certificate
             )
         if not report.passed:
             raise VerificationError(report, final)

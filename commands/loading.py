@@ -279,6 +279,15 @@ pieces_option = click.option(
 )
 
 
+certificate_option = click.option(
+    "--certificate/--no-certificate",
+    "certificate",
+    default=None,
+    help="Read the output back and compare it exactly too, which the first line tells, or not; by default "
+    "where that costs no more than to compare the numbers (files), or settles what they leave open.",
+)
+
+
 oracle_option = click.option(
     "--oracle",
     envvar="REGRAFT_MXNET_PYTHON",

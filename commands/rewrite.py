@@ -15,6 +15,7 @@ from .loading import (
     MODEL_HELP,
     TARGET,
     Loading,
+    certificate_option,
     load,
     model_options,
     oracle_for,
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
     help="Print the graph after this pass, which may be one of the target's own.",
 )
 @pieces_option
+@certificate_option
 @oracle_option
 @html_option
 @model_options
@@ -177,6 +179,7 @@ def rewrite(
     verify_each: bool,
     print_after: str | None,
     pieces: bool | None,
+    certificate: bool | None,
     oracle: str | None,
     html: Path | None,
     loading: Loading,
@@ -256,14 +259,15 @@ def rewrite(
                 allow_removal=allow_removal,
                 recipe=recipe,
                 pieces=pieces,
+                certificate=certificate,
                 **options,
             )
-        certificate = None
+        written_beside = None
         if certified and not stubs:
             with doing("certifying"):
                 written = output if output.is_dir() else files[0]
-                certificate = certify(graph, written, output=certificate_beside(output))
-            files.append(certificate.path)
+                written_beside = certify(graph, written, output=certificate_beside(output))
+            files.append(written_beside.path)
         is_onnx = to == "onnx"
         page(report, output if is_onnx else rewritten.graph)
         gone = targets.removal(graph, rewritten)
@@ -274,7 +278,7 @@ def rewrite(
                     "files": [str(f) for f in files],
                     "changes": change_rows(rewritten.changes),
                     "verified": None if report is None else report.to_json(),
-                    "certified": None if certificate is None else certificate.to_json(),
+                    "certified": None if written_beside is None else written_beside.to_json(),
                 }
             )
             return
@@ -282,8 +286,8 @@ def rewrite(
             print_report(report, verbose=verbose, removed=str(gone) if gone.tensors else "")
         elif gone.tensors:
             echo(gone)
-        if certificate is not None:
-            print_certified(certificate, verbose=verbose)
+        if written_beside is not None:
+            print_certified(written_beside, verbose=verbose)
         print_changes(rewritten.changes, rewritten=True, verbose=verbose)
         if is_onnx:
             _print_operators(targets.count_operators(graph, output))

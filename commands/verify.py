@@ -8,7 +8,16 @@ import click
 
 from .completion import ModelName
 from .language import language
-from .loading import MODEL_HELP, Loading, load, model_options, oracle_for, oracle_option, pieces_option
+from .loading import (
+    MODEL_HELP,
+    Loading,
+    certificate_option,
+    load,
+    model_options,
+    oracle_for,
+    oracle_option,
+    pieces_option,
+)
 from .pages import html_option
 from .printing import doing, echo, print_json, print_report, report_errors
 
@@ -56,6 +65,7 @@ from .printing import doing, echo, print_json, print_report, report_errors
     help="Number of steps for which the recipes are followed.",
 )
 @pieces_option
+@certificate_option
 @oracle_option
 @html_option
 @click.option("-v", "--verbose", is_flag=True, help="Show every row of every table, and every note.")
@@ -73,6 +83,7 @@ def verify(
     recipes: tuple[str, ...],
     steps: int,
     pieces: bool | None,
+    certificate: bool | None,
     oracle: str | None,
     html: Path | None,
     verbose: bool,
@@ -113,6 +124,7 @@ def verify(
                 steps=steps,
                 html=html,
                 pieces=pieces,
+                certificate=certificate,
                 lang=language(),
                 trust=loading.trust,
             )

@@ -9,10 +9,13 @@ from hypothesis import settings
 from regraft.frontends.mindspore_cell.mixed_precision import precision_kept
 from regraft.ir.collector import freeze_live_objects
 from regraft.ir.validation import verify_each
+from regraft.verification.certificate.verdict import certify_by_default
 
 
 def pytest_configure():
-    """Graphs are validated whole after every pass and every rewrite of a backend, in all tests.
+    """No verdict has a certificate but where a test asks for it: it doubles the time of a small comparison.
+
+    Graphs are validated whole after every pass and every rewrite of a backend, in all tests.
 
     No example has a deadline: how busy the machine is says nothing about the code. Each of several workers
     takes its share of the cores, as the frameworks' threads would spin on those of the others. MindSpore's
@@ -26,6 +29,7 @@ def pytest_configure():
     sys.dont_write_bytecode = True  # a file that a test writes twice within a second is read twice
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     verify_each(on=True)
+    certify_by_default(on=False)
     settings.register_profile("regraft", deadline=None)
     settings.load_profile("regraft")
 

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from regraft.cli import main
+from regraft.verification.certificate.verdict import certify_by_default
 
 ROOT = Path(__file__).resolve().parent.parent
 ENGLISH = ROOT / "docs" / "en"
@@ -101,8 +102,10 @@ class Tour:
         return Outcome(done.stdout, done.stdout + done.stderr, done.returncode)
 
     def _run_here(self, arguments: list[str]) -> Outcome:
+        by_default = certify_by_default(on=True)
         with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()):
             result = CliRunner().invoke(main, arguments)
+        by_default.var.reset(by_default)
         return Outcome(result.stdout, result.output, result.exit_code)
 
 

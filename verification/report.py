@@ -11,6 +11,7 @@ from .coverage import Coverage
 from .report_text import render, tables_of, tell_causes
 
 if TYPE_CHECKING:
+    from .certificate.verdict import Certificate
     from .recipes.report import RecipeReport
     from .structure.report import Structure
     from .two_nets.report import Laws, Nets
@@ -151,6 +152,9 @@ class Report:
         recipes: how two training scripts compare; None where none were given.
         scope: what alone was compared, as the first line says it; empty where that is not limited.
         one_model: whether source and target are one model, which outputs without elements do not refute.
+        certificate: the exact comparison of the source as read with the target as read back; None where
+            there was none.
+        unshown: outputs that the certificate alone shows to be equal -> why no run does ("nan everywhere").
     """
 
     source: str
@@ -172,6 +176,8 @@ class Report:
     recipes: RecipeReport | None = None
     scope: str = ""
     one_model: bool = False
+    certificate: Certificate | None = None
+    unshown: dict[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -253,8 +259,14 @@ class Report:
         if self.passed:
             to = "equal to what was read" if self.proved_against == "graph" else "equal"
             to += f" {self.scope}" if self.scope else ""
+            if self.certificate is not None and self.certificate.passed:
+                how = self.certificate.describe()
+                to += f", {how.replace(' as read', '') if self.proved_against == 'graph' else how}"
             telling = [row for row in self.outputs if not row.unproven] or self.outputs
-            return f"{to}: {what}, largest error {max(row.max_rel for row in telling):.2g} relative"
+            if not (self.unshown and telling is self.outputs):
+                what += f", largest error {max(row.max_rel for row in telling):.2g} relative"
+            alone = [f"`{name}` ({why.partition(', and ')[0]})" for name, why in self.unshown.items()]
+            return f"{to}: {what}; no run shows {', '.join(alone)}" if alone else f"{to}: {what}"
         found = [] if self.recipes is None else [self.recipes.differences()]
         if failed:
             return f"DIFFERENT{' in ' + found[0] if any(found) else ''}: {what}, {failed} beyond tolerance"

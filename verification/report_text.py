@@ -40,6 +40,7 @@ def render(report: Report, *, brief: bool) -> str:
     lines += ["", *covered] if covered and not report.passed else []
     if not brief:
         lines += [f"source: {report.source}", f"target: {report.target}", f"tolerance: {report.yardstick}"]
+        lines += [] if report.certificate is None else [f"certificate: {report.certificate}"]
     for table in (_outputs, _modules, _nodes, _training):
         lines += table(report, brief=brief)
     if report.nets is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +71,7 @@ def certify_graphs(
     folded: Graph | None = None,
     seed: int | None = None,
     units: float = 0.5,
+    deadline: float = math.inf,
 ) -> Certified:
     """Write the certificate that two graphs compute the same, and check it.
 
@@ -79,9 +82,11 @@ def certify_graphs(
         folded: the source after passes that fold normalisations, whose provenance says what they folded.
         seed: the seed of the check; None draws one.
         units: most units in the last place by which a rounded constant may differ from its expression.
+        deadline: the time of `time.process_time` at which it is given up.
 
     Raises:
         ModelError: when there is nothing to compare (E103), or the graphs have different inputs.
+        TimeoutError: behind the deadline.
     """
     if not source.outputs or not target.outputs:
         raise ModelError("E103", "expected two models with outputs, got one without: give inputs")
@@ -106,21 +111,44 @@ def certify_graphs(
         ],
     )
     document["definitions"] = definitions.document()
+    _require_time(deadline)
     tensors.write(path.with_suffix(".safetensors"))
     document["tensors"] = tensors.entries
-    report = _check(document, path, seed, units)
+    report = _check(document, path, seed, units, deadline)
     if not report["equal"]:
         define_numbers(definitions, _of_one_side(forms, tensors))
-        report = _check({**document, "axioms": _AXIOMS}, path, seed, units)
+        report = _check({**document, "axioms": _AXIOMS}, path, seed, units, deadline)
     return Certified(path, report)
 
 
-def _check(document: dict[str, Any], path: Path, seed: int | None, units: float) -> dict[str, Any]:
+def _check(
+    document: dict[str, Any], path: Path, seed: int | None, units: float, deadline: float
+) -> dict[str, Any]:
     path.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
     try:
-        return recheck.check(recheck.read_certificate(path), seed=seed, units=units)
+        certificate = recheck.read_certificate(path)
+        if deadline < math.inf:
+            certificate = certificate._replace(tensors=_Until(certificate.tensors, deadline))
+        return recheck.check(certificate, seed=seed, units=units)
     except recheck.CertificateError as error:
         raise ModelError("E103", f"expected two models that a certificate can compare: {error}") from error
+
+
+class _Until(dict[str, dict[str, Any]]):
+    """The tensors of a certificate, there until some time: the check asks for those of each layer."""
+
+    def __init__(self, entries: dict[str, dict[str, Any]], deadline: float) -> None:
+        super().__init__(entries)
+        self._deadline = deadline
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        _require_time(self._deadline)
+        return super().__getitem__(name)
+
+
+def _require_time(deadline: float) -> None:
+    if time.process_time() > deadline:
+        raise TimeoutError
 
 
 def _of_one_side(forms: Sequence[dict[str, Any]], tensors: TensorTable) -> list[str]:
