@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends import (
     TARGETS,
+    Preparation,
     find_target,
     infer_target,
     lower_for,
@@ -37,6 +38,7 @@ from ..process.progress import phase
 from .verdicts import settle_verdict
 
 if TYPE_CHECKING:
+    from ..backends.onnx_model.counting import FunctionCounts
     from ..verification import Report
 
 
@@ -159,7 +161,8 @@ def save(
         options: the backend's own, e.g. ``checkpoint_format="safetensors"``, or ``max_shard_size="2GB"`` for
             weights in several files; ``group=False`` leaves a model without module structure (MXNet's
             symbols) as it is, where MindSpore and PyTorch source would group it; ``fold=False`` keeps every
-            BatchNormalization and Dropout, which an ONNX model would not have.
+            BatchNormalization and Dropout, which an ONNX model would not have; ``functions=True`` writes the
+            classes of modules that are called several times as functions of an ONNX model.
 
     Returns:
         The files written.
@@ -407,6 +410,16 @@ def count_operators(graph: Graph, path: str | Path) -> list[tuple[str, int, int]
     return [(name, before[name], after[name]) for name in sorted(before | after)]
 
 
+def count_functions(path: Path) -> FunctionCounts | None:
+    """Count the functions of an ONNX file that are classes of modules, and its nodes; None without any.
+
+    Raises:
+        ModelError: when the file cannot be read.
+    """
+    found: FunctionCounts = find_target("onnx").load("counting").count_functions(path)
+    return found if found.functions else None
+
+
 def has_stubs(graph: Graph) -> bool:
     """Whether a graph loaded with `partial` holds operators to be written by hand: nothing can run it."""
     return any(
@@ -488,20 +501,23 @@ def _prepared(
 ) -> Graph:
     """Prepare a graph for a target; the options that say how are taken out of all, the backend's stay."""
     chosen = {name: options.pop(name) for name in _switches() & options.keys()}
-    preparation = find_target(to).preparation
-    if preparation is None or not preparation.applies(graph, chosen):
-        return graph
-    return prepare(graph, _preparing_passes(to), print_after=print_after)
+    for preparation in find_target(to).preparations:
+        if preparation.applies(graph, {**options, **chosen}):
+            graph = prepare(graph, _passes_of(preparation), print_after=print_after)
+    return graph
 
 
 def _switches() -> set[str]:
     """Return the options of `save` that leave a target's preparation out; every target takes all of them."""
-    return {row.preparation.option for row in TARGETS.values() if row.preparation is not None}
+    return {preparation.option for row in TARGETS.values() for preparation in row.preparations}
 
 
 def _preparing_passes(to: str) -> list[Pass]:
-    preparation = find_target(to).preparation
-    return [] if preparation is None else [parse_pass(text) for text in preparation.passes]
+    return [pass_ for preparation in find_target(to).preparations for pass_ in _passes_of(preparation)]
+
+
+def _passes_of(preparation: Preparation) -> list[Pass]:
+    return [parse_pass(text) for text in preparation.passes]
 
 
 def passes_with_codes() -> list[type[Pass]]:

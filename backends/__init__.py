@@ -29,15 +29,19 @@ class Preparation:
             graph stays as it is.
         option: option of `save` that leaves them out if false.
         only_flat: whether they are left out for models of frameworks that have modules.
+        wanted_by: option of the backend's `write` without which they are left out; empty for none.
     """
 
     passes: tuple[str, ...]
     option: str
     only_flat: bool = False
+    wanted_by: str = ""
 
     def applies(self, graph: Graph, options: Mapping[str, object]) -> bool:
         """Whether the passes apply to a graph with these options."""
-        return bool(options.get(self.option, True)) and not (self.only_flat and graph.origin.has_modules)
+        wanted = not self.wanted_by or bool(options.get(self.wanted_by))
+        chosen = bool(options.get(self.option, True))
+        return wanted and chosen and not (self.only_flat and graph.origin.has_modules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Target:
         name: its name for ``--to``.
         writes: what an output path denotes, in words.
         folder: its package here, which has `write` and `LOWERING`, the backend's own passes in order.
-        preparation: further passes that it gets before; None for none.
+        preparations: further passes that it gets before, in order.
         suffix: suffix of its file; empty if it writes a directory.
         domain: domain of its own operators, in the package's `operators.TABLE`; empty for none.
         holds_stubs: whether it can write stubs for a person to fill in, with the option `partial`.
@@ -69,7 +73,7 @@ class Target:
     name: str
     writes: str
     folder: str
-    preparation: Preparation | None = None
+    preparations: tuple[Preparation, ...] = ()
     suffix: str = ""
     domain: str = ""
     holds_stubs: bool = False
@@ -110,7 +114,7 @@ TARGETS = {
             "mindspore",
             "a directory",
             "mindspore_source",
-            Preparation(("group-modules", "rename-parameters"), "group", only_flat=True),
+            (Preparation(("group-modules", "rename-parameters"), "group", only_flat=True),),
             domain="regraft.mindspore",
             holds_stubs=True,
             writes_tests=True,
@@ -134,7 +138,12 @@ TARGETS = {
             "onnx",
             "an .onnx file",
             "onnx_model",
-            Preparation(("prepare-for-inference",), "fold"),  # a file is there to be run
+            (
+                Preparation(
+                    ("group-modules", "rename-parameters"), "group", only_flat=True, wanted_by="functions"
+                ),
+                Preparation(("prepare-for-inference",), "fold"),  # a file is there to be run
+            ),
             suffix=".onnx",
             in_pieces=True,
             in_shards=True,
@@ -144,7 +153,7 @@ TARGETS = {
             "torch",
             "a directory",
             "torch_source",
-            Preparation(("group-modules", "rename-parameters"), "group", only_flat=True),
+            (Preparation(("group-modules", "rename-parameters"), "group", only_flat=True),),
             holds_stubs=True,
             writes_tests=True,
             takes_emitters=True,

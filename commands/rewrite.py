@@ -40,6 +40,7 @@ from .printing import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from ..backends.onnx_model.counting import FunctionCounts
     from ..ir import Graph
     from ..passes.base import Pass
     from ..verification import Report
@@ -122,6 +123,11 @@ if TYPE_CHECKING:
 )
 @click.option("--no-fold", is_flag=True, help="Keep every BatchNormalization and Dropout in an ONNX output.")
 @click.option(
+    "--functions",
+    is_flag=True,
+    help="Write every class of modules that is called several times as a function of an ONNX output.",
+)
+@click.option(
     "--dequantise",
     is_flag=True,
     help="Write quantised weights as floats in an ONNX output, four times the size of int8; by default they "
@@ -171,6 +177,7 @@ def rewrite(
     keep_prints: bool,
     recipe: str | None,
     no_fold: bool,
+    functions: bool,
     dequantise: bool,
     certified: bool,
     no_verify: bool,
@@ -203,6 +210,8 @@ def rewrite(
         options: dict[str, object] = {"group": False, "fold": False} if only else {}
         if no_fold:
             options["fold"] = False
+        if functions:
+            options["functions"] = True
         if checkpoint_format:
             options["checkpoint_format"] = checkpoint_format
         if max_shard_size:
@@ -291,6 +300,8 @@ def rewrite(
         print_changes(rewritten.changes, rewritten=True, verbose=verbose)
         if is_onnx:
             _print_operators(targets.count_operators(graph, output))
+            if functions:
+                _print_functions(targets.count_functions(output))
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
@@ -311,6 +322,18 @@ def _print_operators(counts: Sequence[tuple[str, int, int]]) -> None:
     before, after = sum(row[1] for row in counts), sum(row[2] for row in counts)
     add_row(table, say("all"), str(before), str(after))
     print_table(table)
+
+
+def _print_functions(counts: FunctionCounts | None) -> None:
+    """Print what functions save."""
+    if counts is None:
+        echo("note: no function, as no class of modules with several operators is called several times")
+        return
+    echo(
+        f"functions: {counts.functions}, called {counts.calls:,} times; {counts.operators:,} operators are "
+        f"{counts.graph:,} nodes of the graph and {counts.nodes - counts.graph:,} of the functions; "
+        f"{counts.bytes / 1e6:.1f} MB"
+    )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,18 +26,17 @@ from ...ir import (
     walk_operators,
 )
 from ...ir.inference import attribute_proto
+from ...ir.outside.onnx_functions import CALLS, NODE_CALL, NODE_CLASS, UniqueNames, caller, scope
 from ...ir.types import type_to_proto
 from ...passes.base import Pass
 from ..lowering import lower
 from .boundaries import call_boundaries
+from .functions import Calls, outline
 from .lowering import EXPRESSING
-from .names import Names, check_interface, scope
+from .names import check_interface
 
 IR_VERSION = 11
 """The first IR version with opset 23; ONNX Runtime refuses versions newer than its own."""
-
-CALLS = "regraft.calls"
-"""Key of the model's metadata: JSON, call name -> {"class", "inputs": [value], "outputs": [value]}."""
 
 _BEHIND = frozenset(
     ("Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "RoiAlign")
@@ -44,29 +44,24 @@ _BEHIND = frozenset(
 """Operators that ONNX Runtime has no kernel of beyond opset 21; only their element types have changed since,
 and no operator that stands beside them in practice is newer."""
 
-NODE_CALL = "regraft.call"
-"""Key of a node's metadata: the module call it belongs to, ``path#n``."""
-
 _ALL_OR_NONE = {"BatchNormalization"}
 """Operators that have all their optional outputs or none: ONNX has no form with some of them."""
 
-NODE_CLASS = "regraft.class"
-"""Key of a node's metadata: the class of that module."""
 
-
-def to_model(graph: Graph, *, data: bool = True) -> onnx.ModelProto:
+def to_model(graph: Graph, *, data: bool = True, functions: bool = False) -> onnx.ModelProto:
     """Return the ONNX model of a graph: composites expanded, dead operators and unused parameters dropped.
 
     Args:
         graph: a validated root graph whose parameters have unique names.
         data: whether parameters carry their values; without, they are marked as external with no file, for
             a caller that only reads the structure or writes the values itself.
+        functions: whether classes of modules that are called several times are functions.
 
     Raises:
         UnsupportedError: for operators that ONNX does not have and that cannot be expanded.
         BackendError: for colliding names, and for updates of parameters, which ONNX inference cannot express.
     """
-    return emit_model(lower_graph(graph, EXPRESSING), data=data)
+    return emit_model(lower_graph(graph, EXPRESSING), data=data, functions=functions)
 
 
 def lower_graph(graph: Graph, passes: Sequence[Pass]) -> Graph:
@@ -81,9 +76,13 @@ def lower_graph(graph: Graph, passes: Sequence[Pass]) -> Graph:
     return lower(graph, passes)
 
 
-def emit_model(legal: Graph, *, data: bool) -> onnx.ModelProto:
-    """Return the model of a lowered graph."""
-    return _Emission(legal, data).model()
+def emit_model(legal: Graph, *, data: bool, functions: bool = False) -> onnx.ModelProto:
+    """Return the model of a lowered graph; `functions`: with classes of modules as functions."""
+    emission = _Emission(legal, data)
+    model = emission.model()
+    if functions:
+        outline(model, emission.calls(), {p.name for p in emission.parameters})
+    return model
 
 
 def used_parameters(graph: Graph) -> list[Parameter]:
@@ -110,8 +109,9 @@ class _Emission:
         self.folded = {} if graph.provenance is None else graph.provenance.folded
         self.entered = set() if graph.provenance is None else graph.provenance.entered
         inputs = {node.name for node in graph.input_nodes()}
-        self.names = Names({p.name for p in self.parameters} | inputs)
+        self.names = UniqueNames({p.name for p in self.parameters} | inputs)
         self.values: dict[Value, str] = {}
+        self.records: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def model(self) -> onnx.ModelProto:
         graph, origin = self.graph, self.graph.origin
@@ -124,18 +124,40 @@ class _Emission:
         )
         if origin.framework or origin.reference:
             proto.doc_string = f"from {origin.framework or 'unknown'}: {origin.reference or graph.name}"
-        calls = {
-            self.call_names[named]: {
-                "class": graph.modules.module(graph.modules.call(named).module).class_name,
-                "inputs": [self.values[v] for v in inputs],
-                "outputs": [self.values[v] for v in outputs],
-                **({"alone": False} if named in self.entered else {}),
-            }
-            for call, (inputs, outputs) in call_boundaries(graph).items()
-            if (named := self.folded.get(call, call)) is not None
-        }
+        for call, (inputs, outputs) in call_boundaries(graph).items():
+            named = self.folded.get(call, call)
+            if named is not None:
+                self.records[self.call_names[call]] = (
+                    self.call_names[named],
+                    {
+                        "class": graph.modules.module(graph.modules.call(named).module).class_name,
+                        "inputs": [self.values[v] for v in inputs],
+                        "outputs": [self.values[v] for v in outputs],
+                        **({"alone": False} if named in self.entered else {}),
+                    },
+                )
+        calls = dict(self.records.values())
+        for name, around in self.callers().items():
+            if name in calls and around != caller(name, calls):
+                calls[name] = {**calls[name], "in": around}
         proto.metadata_props.add(key=CALLS, value=json.dumps(calls, ensure_ascii=False))
         return proto
+
+    def callers(self) -> dict[str, str | None]:
+        """Return call -> the call that makes it; None for the root's."""
+        names = self.call_names
+        calls = self.graph.modules.calls()
+        return {names[c.key]: None if c.parent is None else names[c.parent] for c in calls}
+
+    def calls(self) -> Calls:
+        """Return the module calls of the model."""
+        tree, names = self.graph.modules, self.call_names
+        calls = tree.calls()
+        return Calls(
+            self.callers(),
+            {names[c.key]: tree.module(c.module).class_name for c in calls},
+            self.records,
+        )
 
     # -- graphs --------------------------------------------------------------------------------
 

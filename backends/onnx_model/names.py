@@ -1,31 +1,10 @@
-"""Names of ONNX values and nodes: unique across nested graphs, readable, deterministic."""
+"""Checks the names that an ONNX model has in common with its graph."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from ...ir import BackendError, Graph, Parameter
-
-
-class Names:
-    """Hands out unique names.
-
-    Args:
-        reserved: names that are spoken for: parameters, inputs and outputs of the root graph.
-    """
-
-    def __init__(self, reserved: set[str]) -> None:
-        self._taken = set(reserved)
-        self._next: dict[str, int] = {}
-
-    def unique(self, wanted: str) -> str:
-        """Return `wanted`, or `wanted` with the first free number where it is taken."""
-        name = wanted
-        while name in self._taken:
-            self._next[wanted] = self._next.get(wanted, 1) + 1
-            name = f"{wanted}_{self._next[wanted]}"
-        self._taken.add(name)
-        return name
 
 
 def check_interface(graph: Graph, parameters: list[Parameter]) -> None:
@@ -59,11 +38,3 @@ def check_interface(graph: Graph, parameters: list[Parameter]) -> None:
             place=f"graph `{graph.name}`",
             hint="rename the input or the parameter",
         )
-
-
-def scope(call_name: str) -> str:
-    """Return the prefix for values of a module call: ``layer1.0#1`` -> ``layer1.0/``; empty for the root."""
-    path, _, number = call_name.rpartition("#")
-    if number != "1" and path:
-        return f"{path}#{number}/"
-    return f"{path}/" if path else ""

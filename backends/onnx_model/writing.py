@@ -27,6 +27,7 @@ def write(
     force: bool = False,
     external_data: bool | None = None,
     max_shard_size: int | str | None = None,
+    functions: bool = False,
 ) -> list[Path]:
     """Write a graph as an ONNX file, with ``<stem>.renames.json`` beside it.
 
@@ -41,6 +42,7 @@ def write(
             or `max_shard_size`.
         max_shard_size: most bytes of weights in a file, a number or text such as ``2GB``: more go to
             ``<name>-00001-of-00003.data`` and so on, a tensor in one of them. None: one file.
+        functions: write every class of modules that is called several times as a function of the model.
 
     Returns:
         The files written, the model first.
@@ -61,7 +63,7 @@ def write(
     renames = f"{file.stem}.renames.json"
     names = [*(shard.file for shard in shards), renames, file.name]  # the model itself appears last
     with staged(file.parent, names, force=force, obsolete=earlier_files(file)) as folder:
-        model = emit_model(legal, data=False)
+        model = emit_model(legal, data=False, functions=functions)
         _check(model, graph)
         if shards:
             write_external(model, weights, {folder / shard.file: shard.names for shard in shards})

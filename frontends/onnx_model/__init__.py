@@ -25,6 +25,7 @@ from ...ir import (
 from ...ir.dims import at_sizes
 from ...ir.outside.names import near_names
 from ...ir.outside.onnx_files import open_onnx, settle_links
+from ...ir.outside.onnx_functions import inline_functions
 from ...ir.outside.onnx_names import require_names
 from ...ir.types import dtype_name
 from ..alike import require_alike
@@ -38,6 +39,7 @@ from .lowering import Lowering
 from .made_weights import find_made_weights
 from .old_exporters import mend
 from .operation_scopes import OperationScopes, is_operation_path
+from .own_calls import is_constant, own_calls
 from .scopes import Modules, Scope, class_of, root_class, scopes_of
 from .torch_exporter import Traced, undo_optimisations
 from .weights import Weights
@@ -63,8 +65,13 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         UnsupportedError: listing every operator without a lowering.
     """
     proto, path = _open(model)
+    written = proto
+    proto = inline_functions(proto, in_place=path is not None)
     proto, notes = mend(proto)
-    runs = proto if path is None or (notes and not _has_other_files(proto)) else path
+    if path is None:
+        runs = proto if notes else written
+    else:
+        runs = proto if notes and not _has_other_files(proto) else path
     stored = stored_tensors(proto.graph, None if path is None else settle_links(proto, path))
     declared = _declared(proto, set(stored))
     constants = take_constants(options.constants, declared)
@@ -83,17 +90,21 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         uses = find_weights(proto.graph, {n: data for n, data in stored.items() if n not in constants})
         if traced.weights is not None:
             uses = {name: count for name, count in uses.items() if name in traced.weights}
-        scopes = _scopes(proto, uses)
+        own = own_calls(proto)
+        if own is not None:
+            uses = {name: count for name, count in uses.items() if not is_constant(name)}
+        scopes = _scopes(proto, uses) if own is None else own.scopes()
         infos = (*proto.graph.value_info, *proto.graph.output)
         stated = {info.name: type_of_info(info) for info in infos}
 
         def lowered(types: dict[str, TensorType]) -> Graph:
-            graph = _graph(proto, path, has_modules=_is_nested(proto, scopes))
+            root = "" if own is None else own.classes.get("", "")
+            graph = _graph(proto, path, root, has_modules=own is not None or _is_nested(proto, scopes))
             graph.origin.model = runs
             values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
             modules = Modules(graph)
-            weights = Weights(graph, stored, uses, modules, scoped=scopes is not None)
-            Lowering(proto, graph, modules, weights, stated, scopes, budget(), traced.made).run(values)
+            weights = Weights(graph, stored, uses, modules, scoped=scopes is not None, stated=own is not None)
+            Lowering(proto, graph, modules, weights, stated, scopes, budget(), traced.made, own).run(values)
             weights.hold_aliases(traced.aliases)
             return graph
 
@@ -330,7 +341,7 @@ def _read_at_sizes(types: dict[str, TensorType], arrays: dict[str, np.ndarray], 
     return graph
 
 
-def _graph(proto: onnx.ModelProto, path: Path | None, *, has_modules: bool) -> Graph:
+def _graph(proto: onnx.ModelProto, path: Path | None, root: str, *, has_modules: bool) -> Graph:
     graph = Graph()
     note_framework(graph, "onnx")
     origin = graph.origin
@@ -338,7 +349,9 @@ def _graph(proto: onnx.ModelProto, path: Path | None, *, has_modules: bool) -> G
     origin.keyed = True
     origin.trusted = True  # ONNX Runtime runs no code of a model's author
     origin.reference = path.name if path is not None else proto.graph.name or "a model"
-    name = root_class(proto) or class_of(path.stem if path is not None else proto.graph.name or "Model")
+    name = (
+        root or root_class(proto) or class_of(path.stem if path is not None else proto.graph.name or "Model")
+    )
     graph.modules.add(name if name.isidentifier() else "Model")
     return graph
 

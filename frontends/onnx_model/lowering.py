@@ -18,6 +18,7 @@ from .coverage import plain_domain, require_known, require_opset
 from .frame import Frame
 from .fused import find_fused
 from .old_exporters import MXNET
+from .own_calls import OwnCalls, call_of
 from .scopes import SLOTS, Modules, Scope, class_of
 from .sequences import SEQUENCES
 from .standard_functions import standard_function
@@ -44,6 +45,7 @@ class Lowering:
         scopes: of the nodes of its main graph; None where it has none.
         budget: what its values may take.
         made: names of values that the file does not have.
+        own: the module calls that the file states, if this project wrote it.
     """
 
     def __init__(
@@ -56,8 +58,9 @@ class Lowering:
         scopes: Sequence[Scope] | None,
         budget: Budget,
         made: Container[str] = (),
+        own: OwnCalls | None = None,
     ) -> None:
-        self.made = made
+        self.made, self.own = made, own
         self.model, self.graph, self.modules, self.weights = model, graph, modules, weights
         self.stated, self.scopes, self.budget = stated, scopes, budget
         self.returned = {output.name for output in model.graph.output}
@@ -133,8 +136,14 @@ class Lowering:
             if scope is None and not frame.scope:
                 own = self.weights.scope(node, operands)
             own = (*frame.scope, *(scope or own))
-            frame.b.call = self.modules.enter(own, operands)
+            if self.own is None:
+                frame.b.call = self.modules.enter(own, operands)
+            else:
+                self._enter_stated(frame, node, self.own)
+            assert frame.b.call is not None
             self.weights.hold(node.op_type, operands, graph.modules.call(frame.b.call).module)
+        elif self.own is not None:
+            self._enter_stated(frame, node, self.own)
         call = self._call(frame, node, operands, place)
         try:
             outputs = self._outputs(frame, call, own)
@@ -158,6 +167,12 @@ class Lowering:
                 self._state_rank(frame, name, value)
                 if graph is self.graph and name not in self.made:
                     graph.origin.landmarks.setdefault((name, 0), value)
+
+    def _enter_stated(self, frame: Frame, node: onnx.NodeProto, own: OwnCalls) -> None:
+        """Enter the call that a node states; one of a function's body that states none is where that is."""
+        stated = call_of(node)
+        if stated or not frame.depth:
+            frame.b.call = self.modules.enter_stated(stated or "#1", own)
 
     def _operands(
         self, frame: Frame, node: onnx.NodeProto, scope: Scope | None, place: str

@@ -10,11 +10,15 @@ import ast
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import onnx
 
 from ...ir import Graph, Value
 from ..class_names import class_name
+
+if TYPE_CHECKING:
+    from .own_calls import OwnCalls
 
 Scope = tuple[tuple[str, str], ...]
 """(name in the module above, class) of every module around a node, the outermost first; the root left out."""
@@ -93,7 +97,7 @@ def _stated(node: onnx.NodeProto) -> Scope | None:
     for path, kind in zip(paths[1:-1], classes[1:-1], strict=True):
         prefix = f"{before}." if before else ""
         name = path.removeprefix(prefix)
-        scope += _with_holders([clean_name(part) for part in name.split(".")], _short(kind))
+        scope += with_holders([clean_name(part) for part in name.split(".")], _short(kind))
         before = path
     return tuple(scope)
 
@@ -107,12 +111,12 @@ def _named(name: str) -> Scope | None:
     before = ""
     for part in parts:
         own = part.removeprefix(f"{before}.") if before else part
-        scope += _with_holders([clean_name(piece) for piece in own.split(".") if piece], "")
+        scope += with_holders([clean_name(piece) for piece in own.split(".") if piece], "")
         before = part
     return tuple(scope)
 
 
-def _with_holders(names: Sequence[str], kind: str) -> Scope:
+def with_holders(names: Sequence[str], kind: str) -> Scope:
     """Return a module of a class and those that hold it and are not called."""
     holders = [(n, _LIST if m.isdigit() else _DICT) for n, m in pairwise(names)]
     return (*holders, (names[-1], kind)) if names else ()
@@ -146,6 +150,7 @@ class Modules:
         self._modules: dict[tuple[str, ...], int] = {(): 0}
         self._guessed: set[int] = set()  # modules whose class nobody stated
         self._last: dict[tuple[int, int], int] = {}  # (call around, module) -> its last call
+        self._stated: dict[str, int] = {}  # name that the file states -> call
         self._around: dict[int, int] = {}  # node -> bits of the calls that it is in
         self._left: dict[int, int] = {}  # node -> bits of the calls that something before it has left
 
@@ -184,6 +189,24 @@ class Modules:
             if known is None or left >> known & 1:
                 known = self._last[call, module] = self.graph.modules.add_call(module, call)
             call = known
+        return call
+
+    def enter_stated(self, name: str, own: OwnCalls) -> int:
+        """Return the call of a name that the file states, made inside the calls that it states around it."""
+        chain: list[str] = []
+        at: str | None = name
+        while at is not None and at not in self._stated and at not in chain and at != "#1":
+            chain.append(at)
+            at = own.callers.get(at)
+        call = self._stated.get(at or "", self.root)
+        tree = self.graph.modules
+        for each in reversed(chain):
+            scope = own.scope(each)
+            module, around = self.module(scope), tree.module(tree.call(call).module)
+            above = (own.callers.get(each) or "").rpartition("#")[0]
+            if scope and above and not each.startswith(f"{above}."):  # both hold it, then
+                around.children.setdefault(scope[-1][0], module)
+            call = self._stated[each] = tree.add_call(module, call)
         return call
 
     def settle(self, keys: Sequence[int], call: int) -> None:

@@ -26,6 +26,7 @@ class Weights:
         uses: how many operands each of them is that is a weight.
         modules: the module tree.
         scoped: whether the file states scopes.
+        stated: whether it states the calls of modules, so that a module which reads a weight holds it.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class Weights:
         modules: Modules,
         *,
         scoped: bool,
+        stated: bool = False,
     ) -> None:
         self._graph, self._stored, self._uses = graph, dict(stored), dict(uses)
-        self._modules, self._scoped = modules, scoped
+        self._modules, self._scoped, self._stated = modules, scoped, stated
         self._parameters: dict[tuple[str, object], Value] = {}
         self._copies: dict[str, int] = {}
         self._apart: dict[str, bool] = {}
@@ -122,7 +124,11 @@ class Weights:
         names = SLOTS.get(operator, ())
         for slot, value in enumerate(operands):
             node = None if value is None else self._graph.node(value.node)
-            if not isinstance(node, Parameter) or node.key in self._held:
+            if not isinstance(node, Parameter):
+                continue
+            if node.key in self._held:
+                if self._stated:
+                    self._hold_again(node, module, names[slot] if slot < len(names) else "")
                 continue
             self._held.add(node.key)
             node.role = names[slot] if slot < len(names) else node.role
@@ -142,6 +148,13 @@ class Weights:
                 own = self._name_within(module, [*path, last]) or node.role
                 own = own or weight_name(called, operator) or attribute_name(last)
             held[_unique(own, held)] = node.key
+
+    def _hold_again(self, parameter: Parameter, module: int, name: str) -> None:
+        """Register a parameter with a further module that the file states."""
+        held = self._graph.modules.module(module).parameters
+        called = self._called[parameter.key].rpartition(".")[2]
+        if parameter.key not in held.values() and module:
+            held[_unique(name or attribute_name(called), held)] = parameter.key
 
     def _name_within(self, module: int, names: Sequence[str]) -> str:
         """Return what a path names within a module above it: ``out_proj_weight``; empty for one elsewhere."""

@@ -16,6 +16,7 @@ import onnxruntime
 from ...backends.onnx_model import write
 from ...ir import Graph, ModelError, Operator, traits_of
 from ...ir.outside.onnx_files import open_onnx, settle_links
+from ...ir.outside.onnx_functions import has_functions, inline_functions
 from ...ir.outside.onnx_in_place import open_in_place
 from ...ir.outside.onnx_names import require_names
 from ...ir.outside.own_folders import temporary_folder
@@ -26,7 +27,7 @@ from ..structure.sharing import Held
 from .onnx_metadata import read_calls
 from .onnx_rounding import KERNEL_ERRORS, is_rounded, round_results
 from .onnx_sessions import open_session, run_part, run_session, session_options
-from .onnx_slices import Slices
+from .onnx_slices import Slices, values_read
 from .onnx_weights import Weights, give_weights, split_graph, split_weights, values_of
 from .records import IN_MEMORY, ValueStore
 from .runs import CallRecord, KernelErrors, Run
@@ -105,7 +106,9 @@ class OnnxRunner:
         model = _with_own_names(model) if isinstance(model, Graph) else model
         self._folder: Path | None = None
         self._scratch: weakref.finalize | None = None
-        self._model, self._shared = self._load(model)
+        written, self._shared = self._load(model)
+        self._calling = _calling(written)
+        self._model = inline_functions(written, in_place=written is not model)
         graph = self._model.graph
         self.runtime = f"ONNX Runtime {onnxruntime.__version__}{'' if optimised else ' (no optimisations)'}"
         initializers = {t.name for t in graph.initializer}
@@ -238,8 +241,18 @@ class OnnxRunner:
         if further:
             return self.session(self._sliced.with_outputs(further), once=True)
         if self._session is None:
-            self._session = self.session(self._light)
+            self._session = self.session(self._as_written())
         return self._session
+
+    def _as_written(self) -> onnx.ModelProto:
+        """Return the model with the functions that the file has."""
+        if self._calling is None:
+            return self._light
+        new = onnx.ModelProto()
+        new.CopyFrom(self._calling)
+        read = {name for node in new.graph.node for name in values_read(node)} | set(self.outputs)
+        new.graph.initializer.extend(t for t in self._light.graph.initializer if t.name in read)
+        return new
 
     def run_varied(
         self,
@@ -401,6 +414,18 @@ class OnnxRunner:
         self._taking = {}
         if self._scratch is not None:
             self._scratch()
+
+
+def _calling(model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """Return a model without its weights where it has classes of modules as functions; else None."""
+    if not has_functions(model):
+        return None
+    found = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    found.functions.extend(model.functions)
+    for name in ("node", "input", "output", "value_info"):
+        getattr(found.graph, name).extend(getattr(model.graph, name))
+    found.graph.name = model.graph.name
+    return found
 
 
 def _is_coarse(node: onnx.NodeProto) -> bool:

@@ -125,10 +125,20 @@ def _by_module(graph: Graph, found: list[_Dense]) -> dict[int, set[int]]:
 
 
 def _is_alone(graph: Graph, dense: _Dense, joined: dict[int, set[int]]) -> bool:
-    """Whether nothing reads a layer's parameters but calls of its module that are joined too."""
-    own = joined[_module(graph, dense.product)]
-    read = [graph.operands(dense.product.key)[1], dense.bias]
-    return all(v is None or (set(graph.flow.succ[v.node]) <= own and not graph.is_output(v)) for v in read)
+    """Whether nothing reads a layer's parameters but calls that are joined too, of modules that hold them."""
+    own = _module(graph, dense.product)
+    for value in (graph.operands(dense.product.key)[1], dense.bias):
+        if value is None:
+            continue
+        if graph.is_output(value):
+            return False
+        for reader in graph.flow.succ[value.node]:
+            node = graph.node(reader)
+            module = _module(graph, node) if isinstance(node, Operator) and node.call is not None else own
+            holds = module == own or value.node in graph.modules.module(module).parameters.values()
+            if not holds or reader not in joined.get(module, ()):
+                return False
+    return True
 
 
 def _module(graph: Graph, node: Operator) -> int:
