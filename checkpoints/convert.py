@@ -326,6 +326,9 @@ def _is_reverse(mapping: Map, given: Mapping[str, TensorData], path: Path) -> bo
     )
     if source != target:
         return target < source
+    aliases = {mapping.source_name(r) for r in rows if r.by == ALIAS}
+    if mapping.source == mapping.target and not aliases <= given.keys():  # an original has every name
+        return True
     suffixes = {"mindspore": (".ckpt",), "mxnet": (".params",), "torch": (".pth",), "onnx": (".onnx",)}
     source_suffixes = suffixes.get(mapping.source, ())
     if mapping.source == "onnx":  # whose original may be a model of torch

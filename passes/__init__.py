@@ -48,11 +48,17 @@ ONLY_FOR: dict[str, str] = {"move-transposes": "onnx", "join-biases": "onnx"}
 Authors of nets in other frameworks have their transposes and sums where they want them.
 """
 
-WITHIN: dict[str, tuple[str, ...]] = {"torch": ("drop-unused-modules:keep-saved=on",)}
+WITHIN: dict[str, tuple[str, ...]] = {
+    "torch": (
+        "deduplicate-modules:keep-saved=on",
+        "drop-unused-modules:keep-saved=on",
+        "rename-parameters:scheme=declared",
+    ),
+}
 """Target that is the source's own framework -> passes of `DEFAULT` with the options that they have there.
 
 Checkpoints of such a source then load into the target as they are, strictly, and the other way round: what no
-operator reads is in them too.
+operator reads is in them too, and what is shared is there under each of its names.
 """
 
 PASSES: dict[str, type[Pass]] = {

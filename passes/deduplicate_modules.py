@@ -38,6 +38,10 @@ class DeduplicateModules(Pass):
     Refuses:
         Nothing.
 
+    Attributes:
+        keep_saved: whether every registration that names parameters stays, as checkpoints of the source name
+            them all. So it runs by default where a PyTorch module becomes PyTorch source.
+
     Example:
         >>> from regraft.ir import parse
         >>> graph = parse('''
@@ -65,9 +69,11 @@ class DeduplicateModules(Pass):
     }
     rewordings: ClassVar[frozenset[str]] = frozenset({"DM104"})
 
+    keep_saved: bool = False
+
     def run(self, graph: Graph) -> list[Change]:
         """Deduplicate; see the class."""
-        changes = _merge_registrations(graph.modules)
+        changes = _merge_registrations(graph.modules, keep_saved=self.keep_saved)
         changes += _report_calls(graph.modules)
         changes += _report_equal_structures(graph.modules)
         places = Places(graph)
@@ -79,8 +85,13 @@ class DeduplicateModules(Pass):
 # -- registered twice ------------------------------------------------------------------------------
 
 
-def _merge_registrations(tree: ModuleTree) -> list[Change]:
-    """Report modules with several registrations, and remove those that no call uses."""
+def _merge_registrations(tree: ModuleTree, *, keep_saved: bool) -> list[Change]:
+    """Report modules with several registrations, and remove those that no call uses.
+
+    Args:
+        tree: the modules.
+        keep_saved: whether registrations stay that name parameters.
+    """
     registrations: dict[int, list[tuple[int, str]]] = {}
     for module in tree:
         for name, child in module.children.items():
@@ -93,14 +104,23 @@ def _merge_registrations(tree: ModuleTree) -> list[Change]:
     changes: list[Change] = []
     unused: list[tuple[int, str]] = []
     for key, found in several.items():
-        kept = _registrations_called(tree, key, found, callers.get(key, set())) if known else set(found)
+        if keep_saved and holds_parameters(tree, key):
+            kept = set(found)
+        elif known:
+            kept = _registrations_called(tree, key, found, callers.get(key, set()))
+        else:
+            kept = set(found)
         gone = [place for place in found if place not in kept]
         unused += gone
         paths = {place: _join(tree.path(place[0]), place[1]) for place in found}
         listed = ", ".join(f"`{path}`" for path in paths.values())
         stays = " and ".join(f"`{paths[place]}`" for place in found if place in kept)
         reason = (
-            f"kept as {stays}" if gone else "called by way of each" if known else "one object, not a copy"
+            f"kept as {stays}"
+            if gone
+            else "called by way of each"
+            if known and not keep_saved
+            else "one object, not a copy"
         )
         changes.append(
             Change(
@@ -115,6 +135,11 @@ def _merge_registrations(tree: ModuleTree) -> list[Change]:
     for parent, name in unused:
         tree.unregister(parent, name)
     return changes
+
+
+def holds_parameters(tree: ModuleTree, key: int) -> bool:
+    """Whether a module or one in it has parameters."""
+    return any(tree.module(each).parameters for each in (key, *tree.below(key)))
 
 
 def _find_callers(tree: ModuleTree) -> dict[int, set[int]]:

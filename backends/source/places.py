@@ -49,17 +49,12 @@ class Program:
 
 def record_places(net: EmittedNet, program: Program) -> None:
     """Record where every parameter went, and the module paths that changed."""
-    emitted: dict[int, str] = {0: ""}
+    emitted = {key: found[0] for key, found in net.paths.items()}
     provenance = net.graph.provenance
     sources = {**net.modules.paths, **(provenance.modules if provenance else {})}
     for key in net.modules.position:
-        above = emitted[key]
-        for name, child in net.modules.children(key):
-            access = net.by_module[key].children[child]
-            step = access if isinstance(access, str) else name
-            emitted[child] = f"{above}.{step}" if above else step
-            if emitted[child] != sources[child]:
-                program.renamed_modules[sources[child]] = emitted[child]
+        if emitted[key] != sources[key]:
+            program.renamed_modules[sources[key]] = emitted[key]
     for key, other in provenance.merged.items() if provenance else ():
         program.renamed_modules[sources[key]] = emitted[other]
         program.renamed_modules[sources[other]] = emitted[other]
@@ -70,11 +65,12 @@ def record_places(net: EmittedNet, program: Program) -> None:
         if net.dialect.constants_file and node.is_buffer and node.role == "non_persistent":
             program.constants.append((join_path(emitted[holders[0]], state.name), data))
             continue
+        names = [join_path(p, net.by_module[h].state[parameter].name) for h in holders for p in net.paths[h]]
         program.targets[parameter] = ParameterPlace(
-            join_path(emitted[holders[0]], state.name),
+            names[0],
             state.transform,
             state.shape or tuple(data.shape),
-            tuple(join_path(emitted[h], net.by_module[h].state[parameter].name) for h in holders[1:]),
+            tuple(names[1:]),
         )
         if node.is_buffer and net.dialect.distribution(node) is None:
             program.buffers.append(program.targets[parameter].name)

@@ -253,3 +253,71 @@ def test_a_pass_by_name_removes_what_no_run_reads(tmp_path):
     assert not any(name.startswith(("mask_token", "seen", "pooler", "heads.0", "weights")) for name in names)
     regraft.save(regraft.rewrite(graph, to="mindspore"), tmp_path / "c", to="mindspore")
     assert "mask_token" not in (tmp_path / "c" / "model.py").read_text()
+
+
+class Block(nn.Module):
+    def __init__(self, shared, norm):
+        super().__init__()
+        self.fc, self.shared, self.norm = nn.Linear(4, 4), shared, norm
+
+    def forward(self, x):
+        return self.norm(self.shared(self.fc(x)))
+
+
+class Shared(nn.Module):
+    """Modules under several names, with a counter, in a sequence, in a list; a shared parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Block(nn.Linear(4, 4), nn.BatchNorm1d(4))
+        self.left, self.right = (Block(self.inner, nn.Identity()) for _ in range(2))
+        self.chain = nn.Sequential(self.inner, nn.ReLU(), self.inner)
+        self.last = nn.Linear(4, 4)
+        self.heads = nn.ModuleList([self.last, nn.Linear(4, 4)])
+        self.alias = self.heads[1]
+        self.table = self.alias.weight
+        self.inner.norm.num_batches_tracked += 3
+
+    def forward(self, x):
+        return self.last(self.heads[1](self.chain(self.left(x)))) + self.right(x) @ self.table
+
+
+def test_what_is_shared_has_each_of_its_names(tmp_path):
+    torch.manual_seed(0)
+    model, x = Shared().eval(), torch.rand(3, 4)
+    graph = regraft.load(model, (x,))
+    rewritten = regraft.rewrite(graph, to="torch")
+    assert not [c for c in rewritten.changes if c.fixed and not c.code.startswith("IN")]
+    _, report = regraft.rewrite_file(graph, rewritten, tmp_path / "a", to="torch", checkpoint_format="pth")
+    assert report.passed
+    assert report.coverage.compared == report.coverage.calls - 2  # but the identities
+    both_ways(model, tmp_path / "a")
+    regraft.save(rewritten, tmp_path / "b", to="torch")
+    net = both_ways(model, tmp_path / "b")
+    assert net.left.shared is net.inner is net.chain[2]
+    text = (tmp_path / "b" / "model.py").read_text()
+    assert "self.right.shared = self.inner  # tied" in text
+    report = regraft.verify(graph, tmp_path / "b", train=True)
+    assert report.passed
+    torch.save(model.state_dict(), tmp_path / "source.pth")
+    map_ = tmp_path / "b" / "renames.json"
+    regraft.convert_checkpoint(tmp_path / "source.pth", tmp_path / "there.safetensors", map_)
+    regraft.convert_checkpoint(tmp_path / "there.safetensors", tmp_path / "back.pth", map_)
+    model.load_state_dict(torch.load(tmp_path / "back.pth"), strict=True)
+
+
+class Renamed(nn.Module):
+    """A module whose name is no attribute's."""
+
+    def __init__(self):
+        super().__init__()
+        self.add_module("class", nn.Linear(4, 4))
+
+    def forward(self, x):
+        return getattr(self, "class")(x)
+
+
+def test_a_step_of_a_renamed_module_is_compared(tmp_path):
+    graph = regraft.load(Renamed().eval(), (torch.rand(2, 4),))
+    regraft.save(regraft.rewrite(graph, to="torch"), tmp_path / "a", to="torch")
+    assert regraft.verify(graph, tmp_path / "a", train=True).passed

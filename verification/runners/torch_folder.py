@@ -64,6 +64,9 @@ class TorchFolderRunner(TorchRunner):
         found = {module: self._sources.get(id(module)) for module in self._model.modules()}
         return {m: p if isinstance(p, str) else p[0] for m, p in found.items() if p is not None}
 
+    def _trained_paths(self) -> dict[Any, str]:
+        return {module: path for path, module in self._model.named_modules()}
+
     def _paths_of(self, module: Any) -> str | tuple[str, ...]:
         return self._sources[id(module)]
 

@@ -349,7 +349,7 @@ class TorchRunner(EagerRunner):
         Raises:
             ModelError: for an exported programme, which has lost its training mode, and see `torch_step`.
         """
-        from ..training.torch_step import torch_step, tree_paths
+        from ..training.torch_step import torch_step
 
         if self._programme:
             raise ModelError(
@@ -362,10 +362,16 @@ class TorchRunner(EagerRunner):
             arguments, keywords = self._bind(inputs)
             return self._model(*arguments, **keywords)
 
-        paths = tree_paths(self._paths, self._graph.modules)
+        paths = self._trained_paths()
         names = [name for name, _ in self._graph.outputs]
         with Untouched(self._model):
             return torch_step(self._model, paths, forward, names, seed, copied_array, ranks)
+
+    def _trained_paths(self) -> dict[Any, str]:
+        """Return module object -> the path by which a step names its parameters."""
+        from ..training.torch_step import tree_paths
+
+        return tree_paths(self._paths, self._graph.modules)
 
     def _lent(self) -> AbstractContextManager[object]:
         return Untouched(self._model)
@@ -400,14 +406,13 @@ class TorchRunner(EagerRunner):
 
     def _training(self, function: RecipeFunction, reference: str) -> TorchTraining:
         from ..recipes.torch_training import TorchTraining
-        from ..training.torch_step import tree_paths
 
         def forward(inputs: Mapping[str, np.ndarray]) -> Any:
             arguments, keywords = self._bind(inputs)
             with self._widening():
                 return self._model(*arguments, **keywords)
 
-        paths = tree_paths(self._paths, self._graph.modules)
+        paths = self._trained_paths()
         return TorchTraining(self._model, paths, forward, function, reference, double=self._double)
 
     def ulp_tolerance(self, operators: Sequence[Operator]) -> int:  # noqa: ARG002 - all of them are good to that

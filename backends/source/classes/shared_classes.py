@@ -64,9 +64,9 @@ class Constructors:
     """
 
     def __init__(self, net: EmittedNet) -> None:
-        self._net, place_of = net, net.modules.place_of
+        self._net, places = net, net.modules.places
         layers = [key for key in net.modules.position if net.by_module[key].layer is not None]
-        placed = [(place_of(key), net.by_module[key].constructor) for key in layers]
+        placed = [(places[key], net.by_module[key].constructor) for key in layers]
         self.factories = Factories(placed, net.dialect)
         self.made: dict[int, Part] = {}
 

@@ -56,7 +56,7 @@ def passes_for(dialect: Dialect, own: Sequence[Pass] = (), late: Sequence[Pass] 
         RemoveEmptyCalls(),
         RegisterCalledLeaves(),
         SplitSharedLayers(),
-        HoistCalls(dialect.names),
+        HoistCalls(dialect.names, dialect.keeps),
         MeasureSizes(),
         DissolveCalls(),  # every call is a step of its caller from here on
         SeparateArguments(),

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ....ir import Graph, ModuleTree
 from ....passes.base import Change, Pass
+from ....passes.deduplicate_modules import holds_parameters
 from ..borrowed_layers import borrowed_layers
 from ..names import Names
 from ..regions import home_of, is_region
@@ -25,7 +26,8 @@ class HoistCalls(Pass):
 
     Leaves alone:
         Regions, which move with their operator, and layers that a plain sequence is given by the class around
-        it: ``Sequential(self.conv, nn.ReLU())``.
+        it: ``Sequential(self.conv, nn.ReLU())``. In models of a framework whose registrations are all
+        written, calls of what the caller has registered once more.
 
     Refuses:
         Nothing.
@@ -51,16 +53,25 @@ class HoistCalls(Pass):
     codes: ClassVar[dict[str, str]] = {"MS120": "a module is called by one that contains it"}
 
     names: Names = field(default_factory=Names)
+    shares: str = ""
 
     def run(self, graph: Graph) -> list[Change]:
         """Hoist; see the class."""
         tree = graph.modules
         changes: list[Change] = []
+        shares = graph.origin.framework == (self.shares or None)
         for call in tree.calls():
-            if not is_region(tree, call.module) and _hoist(tree, call.key, self.names):
+            stays = shares and call.parent is not None and _holds(tree, call.parent, call.module)
+            if not stays and not is_region(tree, call.module) and _hoist(tree, call.key, self.names):
                 text = "is called by a module that contains it"
                 changes.append(Change("MS120", text, tree.path(call.module)))
         return changes
+
+
+def _holds(tree: ModuleTree, caller: int, module: int) -> bool:
+    """Whether a call's module has another registered with its parameters, be it first or once more."""
+    home = home_of(tree, tree.call(caller).module)
+    return module in tree.below(home) and holds_parameters(tree, module)
 
 
 def _hoist(tree: ModuleTree, key: int, names: Names) -> bool:

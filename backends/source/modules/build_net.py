@@ -28,4 +28,5 @@ def build_net(contraction: Contraction, dialect: Dialect, *, explicit: bool = Fa
             module = net.tree.module(key)
             held = layers[key] or make_parameter_list(net, module) or make_container(net, module)
             net.by_module[key] = held or make_instance(net, module)
+    net.paths = net.find_paths()
     return net

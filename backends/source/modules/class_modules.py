@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ....ir import BackendError, Graph, Module
 from ....ir.nesting import Nest, is_flat, names_in
-from ..borrowed_layers import sort_borrowed
+from ..borrowed_layers import borrowed_layers, sort_borrowed
 from ..definitions import Definition
 from ..emitting import State
-from ..expressions import IDENTITY, LIST, Argument, Call, Member, Part
+from ..expressions import IDENTITY, LIST, Access, Argument, Call, Member, Part
 from .containers import is_chain
 from .emitted_net import EmittedModule, EmittedNet
 from .scope import ConstructScope
@@ -42,6 +42,7 @@ def make_instance(net: EmittedNet, module: Module) -> EmittedModule:
     _count_batches(net, module, made, definition)
     _adopt_children(net, module, made, definition, taken, listed)
     net.by_module[module.key] = made  # its own paths are needed from here on
+    _share_modules(net, module, definition)
     _tie_parameters(net, module, definition)
     if body is not None and not chain:
         definition.has_body = True
@@ -85,7 +86,7 @@ def _adopt_children(
     listed: bool,
 ) -> None:
     """Make the children of a module attributes of its class, or members of a list."""
-    emitted = dict(net.modules.children(module.key))
+    emitted, aliases = dict(net.modules.registered(module.key)), net.modules.aliases(module.key)
     if listed:
         last = max((int(n) for n in emitted), default=-1)
         parts: list[Part] = []
@@ -94,7 +95,10 @@ def _adopt_children(
             if child is None:
                 parts.append(IDENTITY)
                 continue
-            made.children[child] = len(parts)
+            if name in aliases:
+                made.aliases[name] = (len(parts), True)
+            else:
+                made.children[child] = len(parts)
             parts.append(Member(child))
         definition.attributes.append(("", Call(LIST, tuple(Argument("", p) for p in parts))))
         return
@@ -102,8 +106,36 @@ def _adopt_children(
     for name, child in sort_borrowed(net.tree, emitted, names).items():
         attribute = names.attribute(f"layer{name}" if name.isdigit() else name, taken)
         taken.add(attribute)
-        made.children[child] = attribute
+        if name in aliases:
+            made.aliases[name] = (attribute, True)
+        else:
+            made.children[child] = attribute
         definition.attributes.append((attribute, Member(child)))
+
+
+def _share_modules(net: EmittedNet, module: Module, definition: Definition) -> None:
+    """Add assignments that make one module of several registrations, which meet in this module's class."""
+    for places in net.modules.shared():
+        if any(_is_borrowed(net, *place) for place in places):  # from where the net runs it first: that stays
+            places.sort(key=lambda place: place[1] in net.modules.aliases(place[0]))
+        (first, name), *others = places
+        for key, other in others:
+            if net.common_ancestor(first, key) == module.key and net.is_constructed(key, other):
+                left, right = (
+                    _registration(net, module.key, *place) for place in ((key, other), (first, name))
+                )
+                definition.assignments.append((left, right))
+
+
+def _is_borrowed(net: EmittedNet, key: int, name: str) -> bool:
+    """Whether a plain sequence is given a layer by the class around it."""
+    return net.tree.module(key).children[name] in borrowed_layers(net.tree, key, net.dialect.names)
+
+
+def _registration(net: EmittedNet, start: int, holder: int, name: str) -> Access:
+    """Return how a class writes what a module below it has registered by a name of the source."""
+    above = () if holder == start else net.module_path(start, holder)
+    return Access((*above, net.step(holder, name)))
 
 
 def _tie_parameters(net: EmittedNet, module: Module, definition: Definition) -> None:

@@ -37,6 +37,7 @@ def make_container(net: EmittedNet, module: Module) -> EmittedModule | None:
         (i for i, c in enumerate(net.modules.named_children(module.key).values()) if c in net.modules.used),
         default=-1,
     )
+    aliases = net.modules.aliases(module.key)
     borrowed = borrowed_layers(net.tree, module.key, net.dialect.names)
     made = EmittedModule(module.key, is_sequence=True)
     parts: dict[str, Part] = {}
@@ -48,6 +49,11 @@ def make_container(net: EmittedNet, module: Module) -> EmittedModule | None:
             parts[attribute] = Member(child)
         elif child in borrowed and body is not None:
             parts[attribute] = Access((borrowed[child],))
+            if name in aliases:
+                made.aliases[name] = (int(name) if ordinal else attribute, False)
+        elif name in aliases:
+            made.aliases[name] = (int(name) if ordinal else attribute, True)
+            parts[attribute] = Member(child)
         elif child in net.modules.used:
             return None
     values = tuple(Argument("", part) for part in parts.values())

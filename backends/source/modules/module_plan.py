@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Graph, Parameter, Value
+from ....passes.deduplicate_modules import holds_parameters
 from ..regions import is_region
 from .contraction import Body, Contraction, given_value, prefixes
 
@@ -21,19 +22,23 @@ class ModulePlan:
         paths: module -> its path in the source.
         position: module -> its place in the order in which the framework will walk the modules.
         declared: parameter -> modules that declare it, in that order; the others are tied to the first.
+        places: module -> where it is written: the nearest class around it, and its path in that.
     """
 
     def __init__(self, graph: Graph, contraction: Contraction, *, keeps_unread: bool = False) -> None:
         self.graph, self.tree, self.contraction = graph, graph.modules, contraction
         self._saved = self._find_saved() if keeps_unread else {}
         self.used = contraction.used | set().union(*map(self._and_above, self._saved))
+        self.paths = {m.key: self.tree.path(m.key) for m in self.tree}
+        self._aliases = self._find_aliases() if keeps_unread else {}
+        self.used |= set().union(*map(self._and_above, self._aliases))
         self.bodies: dict[int, Body] = {}
         for body in contraction.bodies.values():
             self.bodies.setdefault(body.module, body)
-        self.paths = {m.key: self.tree.path(m.key) for m in self.tree}
         self.position = {key: at for at, key in enumerate(self._walk())}
         self._owners = {child: key for key in self.position for _, child in self.children(key)}
         self.declared = self._find_declaring()
+        self.places = {key: self._place_of(key) for key in self.position}
 
     def _find_saved(self) -> dict[int, list[int]]:
         """Return module -> the parameters that it holds in checkpoints of the source."""
@@ -80,6 +85,38 @@ class ModulePlan:
             if child in self.used and self.paths[child] == (f"{above}.{name}" if above else name)
         ]
 
+    def aliases(self, key: int) -> dict[str, int]:
+        """Return name -> child of the further registrations in a module, of what is written elsewhere."""
+        return self._aliases.get(key, {})
+
+    def _find_aliases(self) -> dict[int, dict[str, int]]:
+        """Return module -> its registrations that are not canonical, of what names parameters."""
+        found: dict[int, dict[str, int]] = {}
+        for module in self.tree:
+            above = self.paths[module.key]
+            for name, child in self.named_children(module.key).items():
+                first = self.paths[child] == (f"{above}.{name}" if above else name)
+                if first or child not in self.used or module.key in (child, *self.tree.below(child)):
+                    continue
+                if holds_parameters(self.tree, child):
+                    found.setdefault(module.key, {})[name] = child
+        return found
+
+    def shared(self) -> list[list[tuple[int, str]]]:
+        """Return for each module of several registrations (module, name) of them, in the source's order."""
+        found: dict[int, list[tuple[int, str]]] = {}
+        further = {child for children in self._aliases.values() for child in children.values()}
+        for key in self.position if further else ():
+            for name, child in self.registered(key):
+                if child in further:
+                    found.setdefault(child, []).append((key, name))
+        return list(found.values())
+
+    def registered(self, key: int) -> list[tuple[str, int]]:
+        """Return (name, child) of all that a module constructs or is given, in the source's order."""
+        here = {*self.children(key), *self.aliases(key).items()}
+        return [pair for pair in self.named_children(key).items() if pair in here]
+
     def _find_declaring(self) -> dict[int, list[int]]:
         """Return parameter key -> modules that declare it, in walking order; the first one owns it."""
         found: dict[int, set[int]] = {}
@@ -106,8 +143,7 @@ class ModulePlan:
             out.append(self._owners[out[-1]])
         return out
 
-    def place_of(self, key: int) -> tuple[str, str]:
-        """Return where a module is written: the nearest class around it, and its path in that."""
+    def _place_of(self, key: int) -> tuple[str, str]:
         path = ""
         for above in self.above(key)[1:]:
             path = self.paths[key].removeprefix(self.paths[above])

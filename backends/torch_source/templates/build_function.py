@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ....formats.shard_index import INDEX
 from ...source.dialect import Net
 from ...source.expressions import literal_source
@@ -23,11 +25,11 @@ def build_function(net: Net) -> str:
     held: list[str] = []
     if net.draws and net.buffers:
         held.append("BUFFERS")
-        text += f"BUFFERS = [{', '.join(literal_source(n) for n in net.buffers)}]\n"
+        text += f"BUFFERS = [{_each_name(net, net.buffers)}]\n"
     if net.draws and net.undrawn:  # never another law than the source's: that would pass for it
         held.append("UNDRAWN")
         text += "# parameters without a known initial distribution: their values come from the checkpoint\n"
-        text += f"UNDRAWN = [{', '.join(literal_source(n) for n in net.undrawn)}]\n"
+        text += f"UNDRAWN = [{_each_name(net, net.undrawn)}]\n"
     sharded = net.checkpoint == INDEX
     build = _BUILD if net.draws else _BUILD_WITHOUT_DRAWING
     text += build.format(
@@ -36,10 +38,14 @@ def build_function(net: Net) -> str:
         freezing=_FREEZING if frozen else "",
         tables=_TABLES.format(names=" + ".join(held)) if held else "",
     )
-    if net.ties and not sharded:
-        pairs = ", ".join(f"{literal_source(n)}: {literal_source(held)}" for n, held in net.ties.items())
-        return f"TIED = {{{pairs}}}\n{text}{_LOAD.format(values=_TIED_VALUES, state='values')}"
-    return text + (_LOAD_SHARDS if sharded else _LOAD.format(values="", state=_STATE))
+    return text + (_LOAD_SHARDS if sharded else _LOAD_TIED if net.ties else _LOAD)
+
+
+def _each_name(net: Net, names: Iterable[str]) -> str:
+    """Return as source names of tensors, and the further names of those that have several."""
+    first = set(names)
+    found = sorted(first | {name for name, held in net.ties.items() if held in first})
+    return ", ".join(map(literal_source, found))
 
 
 _WITHOUT_PARAMETERS = '''
@@ -91,16 +97,26 @@ def load(net, checkpoint):
     path = Path(checkpoint)
     if path.suffix == ".safetensors":
         load_model(net, path)
-    else:{values}
-        net.load_state_dict({state})
+    else:
+        net.load_state_dict(torch.load(path, weights_only=True))
 '''
 
-_STATE = "torch.load(path, weights_only=True)"
+# safetensors' load_model refuses a file that lacks a further name of a counter of batches: torch fills it in
+_LOAD_TIED = '''
 
-# regraft's own conversion of a checkpoint writes a tied tensor once
-_TIED_VALUES = f"""
-        values = {_STATE}
-        values |= {{n: values[TIED[n]] for n in TIED.keys() - values.keys() if TIED[n] in values}}"""
+def load(net, checkpoint):
+    """Load a .safetensors or .pth file; raise an error unless it fits the net."""
+    path = Path(checkpoint)
+    if path.suffix == ".safetensors":
+        values = load_file(path)
+    else:
+        values = torch.load(path, weights_only=True)
+    # a tensor of several names may be there under some of them
+    tensors = net.state_dict(keep_vars=True)
+    held = {id(t): values[n] for n, t in tensors.items() if n in values}
+    shared = {n: held[id(t)] for n, t in tensors.items() if id(t) in held}
+    net.load_state_dict(shared | values)
+'''
 
 _LOAD_SHARDS = '''
 
@@ -114,7 +130,7 @@ def load(net, checkpoint):
     for file in files:
         absent, unknown = load_model(net, file, strict=False)
         missing &= set(absent)
-        unexpected += unknown
+        unexpected += set(unknown) - net.state_dict().keys()
     if missing or unexpected:
         raise ValueError(f"{checkpoint} does not fit the net: lacks {sorted(missing)}, holds {unexpected}")
 '''

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_model
+from safetensors.torch import load_file
 from torch import nn
 
 
@@ -47,7 +47,6 @@ class Drawn(nn.Module):
         return self.head(out)
 
 
-TIED = {"head.weight": "embed.weight"}
 CHECKPOINT = Path(__file__).with_name("model.safetensors")
 FROZEN = {"second.weight"}
 BUFFERS = ["table"]
@@ -71,10 +70,11 @@ def load(net, checkpoint):
     """Load a .safetensors or .pth file; raise an error unless it fits the net."""
     path = Path(checkpoint)
     if path.suffix == ".safetensors":
-        load_model(net, path)
+        values = load_file(path)
     else:
         values = torch.load(path, weights_only=True)
-        values |= {
-            n: values[TIED[n]] for n in TIED.keys() - values.keys() if TIED[n] in values
-        }
-        net.load_state_dict(values)
+    # a tensor of several names may be there under some of them
+    tensors = net.state_dict(keep_vars=True)
+    held = {id(t): values[n] for n, t in tensors.items() if n in values}
+    shared = {n: held[id(t)] for n, t in tensors.items() if id(t) in held}
+    net.load_state_dict(shared | values)
