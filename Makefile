@@ -28,6 +28,7 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(INSTALL) -c tests/constraints.txt "torch==2.13.0"
 	@$(COMPILE_LIBRARIES) & $(INSTALL) -c tests/constraints.txt -e ".[mindspore,sweep]" --group dev && wait
 	$(INSTALL) --target $(VENV)/numpy2 --upgrade "numpy>=2"  # for one smoke test
+	$(INSTALL) --target $(VENV)/torchvision --no-deps "torchvision==0.28.0"  # for pipelines; beside, as its C++ part is of another build of torch
 	@$(COMPILE_LIBRARIES) -j 0 || true
 	@touch $@
 

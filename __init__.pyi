@@ -18,6 +18,7 @@ from .api.extensions import parse_pass as parse_pass
 from .api.findings import Findings as Findings
 from .api.fixes import Fixed as Fixed
 from .api.model_diff import diff_models as diff_models
+from .api.pipelines import compare_data as compare_data
 from .api.targets import Rewritten as Rewritten
 from .api.targets import rewrite_file as rewrite_file
 from .api.targets import save as save

@@ -20,6 +20,7 @@ from .commands.certify import certify
 from .commands.check import check
 from .commands.checkpoint import convert_checkpoint, repair_checkpoint
 from .commands.common import add_common_options, language_option
+from .commands.compare_data import compare_data
 from .commands.completion import VARIABLE, completion
 from .commands.configuration import defaults_of
 from .commands.diff import diff
@@ -74,6 +75,7 @@ for command in (
     convert_checkpoint,
     repair_checkpoint,
     diff,
+    compare_data,
     sweep,
     passes,
     explain,

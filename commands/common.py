@@ -49,6 +49,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "regraft diff before.ckpt after.ckpt",
         "regraft diff model.pth model.onnx --map model.renames.json",
         "regraft diff net.py:Net model.ckpt",
+        "regraft diff old.onnx new.onnx --html diff.html",
+    ),
+    "compare-data": (
+        "regraft compare-data torch_data.py:make mindspore_data.py:make --samples 128",
+        "regraft compare-data torch_data.py:make mindspore_data.py:make --html data.html",
     ),
     "sweep": (
         "regraft sweep zoo.toml -o sweep",

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from functools import partial
 from html import escape
 from pathlib import Path
 
-from ...formats.files import staged
-from ...ir import UsageError, shorten_words
+from ...ir import shorten_words
 from ...ir.difference import GraphDifference
 from ...ir.difference.lines import Line, lines_of, verdict
 from ...process.entry import public_call
 from ...process.messages import say
-from .page import page_style
-from .words import LANGUAGES
-
-_PAGE = """<!DOCTYPE html>
-<html lang="{language}">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="regraft">
-<title>regraft diff · {title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main class="difference">
-<header class="{verdict}"><h1>{line}</h1><p class="sides">{sides}</p></header>
-<section>{tree}</section>
-<section>{notes}</section>
-</main>
-</body>
-</html>
-"""
+from .plain import write_plain_page
 
 _KINDS = {"+": "added", "-": "removed", "~": "changed"}
 
@@ -54,33 +29,16 @@ def write_difference(path: str | Path, difference: GraphDifference, *, lang: str
     Raises:
         UsageError: for another language, or a file that cannot be written.
     """
-    if lang not in LANGUAGES:
-        raise UsageError("E001", f"expected a language of {', '.join(LANGUAGES)}, got `{lang}`")
-    path = Path(path)
-    text = render_difference(difference, lang)
-    with staged(path.absolute().parent, [path.name], force=True) as stage:
-        (stage / path.name).write_text(text, encoding="utf-8")
-    return path
-
-
-def render_difference(difference: GraphDifference, language: str = "en") -> str:
-    """Return the page as text."""
-    words = partial(say, lang=language)
-    style = page_style()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    sides = " → ".join(map(shorten_words, difference.references))
-    return _PAGE.format(
-        language=language,
-        policy=escape(
-            f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-        ),
-        title=escape(sides),
-        style=style,
-        verdict="equal" if difference.equal else "different",
-        line=escape(verdict(difference, words)),
-        sides=escape(sides),
-        tree=_tree(lines_of(difference, words)),
-        notes="".join(f"<p class='hint'>{escape(words(note))}</p>" for note in difference.notes),
+    words = partial(say, lang=lang)
+    notes = [f"<p class='hint'>{escape(shorten_words(words(note)))}</p>" for note in difference.notes]
+    return write_plain_page(
+        path,
+        lang,
+        title="regraft diff",
+        equal=difference.equal,
+        line=verdict(difference, words),
+        sides=difference.references,
+        sections=[_tree(lines_of(difference, words)), "".join(notes)],
     )
 
 

@@ -1,0 +1,176 @@
+"""Two input pipelines: a planted difference is named with its stage, and a right port has no finding."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from regraft.cli import main
+from regraft.verification.pipelines.explaining import explain_values
+
+HERE = Path(__file__).parent / "pipelines"
+
+RIGHT = [
+    ("torch", "torch"),
+    ("torch", "mindspore"),
+    ("torch", "torch v2"),
+    ("torch", "torch own"),
+    ("torch own", "mindspore generator"),
+    ("torch", "mindspore padded"),  # the crop takes off what the padding adds
+    ("torch tensors", "mindspore C"),
+    ("torch tensors", "mindspore rescaled"),
+    ("torch random", "random"),
+    ("plain", "plain"),
+    ("tokens", "tokens"),
+]
+
+WRONG = [
+    ("torch", "mindspore C", "Resize", "antialias=False, the first has True"),
+    ("torch", "bgr", "reverse_channels", "channels are in the other order (BGR against RGB)"),
+    ("torch", "other mean", "Normalize", "instead of [123.68, 116.28, 103.53]"),
+    ("torch", "not divided", "Normalize", "gets values from 0 to 255 and not from 0 to 1"),
+    ("torch tensors", "mindspore to -1", "Normalize", "gets values from -1 to 1 and not from 0 to 1"),
+    ("torch", "bicubic", "Resize", "interpolation=bicubic, the first has bilinear"),
+    ("torch", "square", "Resize", "size=[32, 32], the first has 32"),
+    ("torch", "not normalised", "ToTensor", "Normalize is missing in the second"),
+    ("torch", "layout", "image", "the layout is HWC, not CHW"),
+    ("torch", "cropped", "CenterCrop", "size=[26, 26], the first has [28, 28]"),
+    ("torch", "crop first", "CenterCrop", "the order of transforms differs"),
+    ("torch", "flipped", "HorizontalFlip", "HorizontalFlip is not in the first"),
+    ("torch", "drops", "batches", "the last, smaller batch is left out"),
+    ("torch", "batch 5", "batches", "batches have 5 samples instead of 4"),
+    ("torch", "shuffled", "order", "samples are shuffled, those of the first are not"),
+    ("torch", "one-hot", "label", "labels are one-hot vectors, not numbers of classes"),
+    ("torch", "skips", "samples", "there are 6 samples instead of 10"),
+    ("torch", "torch one", "1", "labels are larger by 1"),
+    ("torch random", "random scale", "RandomResizedCrop", "scale=[0.5, 1], the first has [0.08, 1]"),
+    ("torch random", "random flip", "RandomHorizontalFlip", "probability=0.1, the first has 0.5"),
+    ("plain", "plain bgr", "0", "channels are in the other order"),
+    ("plain", "plain layout", "0", "the layout is HWC, not CHW"),
+    ("plain", "plain not divided", "0", "values are 255 times those of the first"),
+    ("plain", "plain mean", "0", "another scale, mean or deviation"),
+    ("plain", "plain flip", "0", "images are mirrored from left to right"),
+    ("plain", "plain shift", "0", "images are shifted by 1 rows and 0 columns"),
+    ("plain", "plain classes", "1", "labels count the classes in another order"),
+    ("plain", "plain half", "0", "the element type float16 instead of float32"),
+    ("plain", "plain backwards", "order", "samples come in another order"),
+    ("tokens", "tokens padded", "ids", "padded with 1 instead of 0"),
+    ("tokens", "tokens left", "ids", "padded at the beginning, not at the end"),
+    ("tokens", "tokens longer", "ids", "padded to 16 and not to 12"),
+    ("tokens", "tokens first", "ids", "begin with 1 tokens more: 101"),
+    ("tokens", "tokens cut", "ids", "cut after 6 values"),
+]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(0)
+    rows, columns = np.mgrid[:48, :64]
+    for kind in "ab":
+        (folder / kind).mkdir()
+        for i in range(5):
+            waves = [
+                127 + 100 * np.sin(columns / (3 + i) + c + ord(kind)) * np.cos(rows / (4 + c))
+                for c in range(3)
+            ]
+            image = (np.stack(waves, -1) + rng.normal(0, 12, (48, 64, 3))).clip(0, 255)
+            Image.fromarray(image.astype(np.uint8)).save(folder / kind / f"{i}.png")
+    return folder
+
+
+def name_of(pipeline: str) -> str:
+    return "make_" + pipeline.replace(" ", "_").replace("-", "_")
+
+
+@pytest.fixture(scope="module")
+def reports(images: Path, tmp_path_factory) -> dict[tuple[str, str], dict]:
+    """Every report, made in one process: imports of three libraries cost more than all pairs."""
+    pairs = [(a, b) for a, b, *_ in [*RIGHT, *WRONG]]
+    done = subprocess.run(
+        [sys.executable, HERE / "compare_all.py", tmp_path_factory.mktemp("records")],
+        input=json.dumps([(name_of(a), name_of(b)) for a, b in pairs]),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "IMAGES": str(images)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(pairs, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+@pytest.mark.parametrize("pair", RIGHT, ids=" against ".join)
+def test_a_right_port_has_no_finding(reports, pair: tuple[str, str]) -> None:
+    assert reports[pair]["findings"] == []
+    assert reports[pair]["verdict"].startswith("equal: ")
+
+
+@pytest.mark.parametrize(("first", "second", "stage", "message"), WRONG, ids=[row[1] for row in WRONG])
+def test_a_planted_difference_is_named(reports, first: str, second: str, stage: str, message: str) -> None:
+    report = reports[first, second]
+    assert not report["equal"]
+    finding = report["findings"][0]
+    assert message in finding["message"]
+    assert finding["stage"] == stage
+
+
+def test_lines_are_those_of_the_file(reports) -> None:
+    finding = reports["torch", "bicubic"]["findings"][0]
+    lines = (HERE / "pipelines.py").read_text().splitlines()
+    first, second = finding["lines"]
+    assert "tv.Resize(32)" in lines[first - 1]
+    assert "BICUBIC" in lines[second - 1]
+    assert finding["advice"] == "Resize with interpolation=bilinear"
+
+
+def test_the_command(images: Path, tmp_path: Path, monkeypatch) -> None:
+    """Two processes, an HTML page, and the outputs of two models."""
+    (tmp_path / "p.py").write_text(
+        "import numpy as np, torch\n"
+        "def batches(scale):\n"
+        "    rng = np.random.default_rng(0)\n"
+        "    for _ in range(2):\n"
+        "        yield {'x': (rng.random((4, 3, 8, 8)) * scale).astype('float32'), 'y': np.arange(4)}\n"
+        "def first(): return batches(1)\n"
+        "def second(): return batches(255)\n"
+        "def broken(): raise ValueError('no data here')\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, x): return x.mean((2, 3))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    command = [
+        "compare-data",
+        "p.py:first",
+        "p.py:second",
+        "--html",
+        "d.html",
+        "--source",
+        "p.py:Net",
+        "--target",
+        "p.py:Net",
+    ]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 1, done.output
+    assert done.stdout.startswith("different: `x`: values are 255 times those of the first\n")
+    assert "write: divide by 255" in done.stdout
+    assert "the largest output is the same for 8 of 8 samples" in done.stdout
+    assert (tmp_path / "d.html").read_text().count("data:image/png") == 12
+    broken = CliRunner().invoke(main, ["compare-data", "p.py:first", "p.py:broken"])
+    assert broken.exit_code == 2
+    assert "no data here" in broken.output
+    assert "p.py:8" in broken.output
+
+
+def test_values_that_nothing_explains_have_no_explanation() -> None:
+    rng = np.random.default_rng(0)
+    first = [rng.random((3, 16, 16)) for _ in range(4)]
+    assert explain_values(first, [rng.random((3, 16, 16)) for _ in range(4)]) == []
+    assert explain_values(first, first) == []

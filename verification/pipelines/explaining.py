@@ -1,0 +1,300 @@
+"""Explains how arrays of two pipelines differ: layout, order of channels, scale, shift, labels, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+
+_CLOSE = 1e-3
+"""Deviation of what is left after a fit, relative to that of the values, up to which it explains them."""
+
+AFFINE = "the first is the second"
+"""The beginning of explanations by a scale and a shift alone."""
+
+_SHIFTS = 3
+"""Pixels by which an image is looked for elsewhere."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How the second array comes from the first.
+
+    Attributes:
+        message: what differs.
+        advice: what to do in the second pipeline.
+    """
+
+    message: str
+    advice: str
+
+
+def explain_values(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
+    """Return what makes samples of the second pipeline those of the first; empty for nothing."""
+    shapes = {a.shape for a in first} | {b.shape for b in second}
+    rank = {len(s) for s in shapes}
+    if rank == {0} or (rank == {1} and max((s[0] for s in shapes), default=0) == 1):
+        return _explain_labels(
+            np.array([a.reshape(-1)[0] for a in first]), np.array([b.reshape(-1)[0] for b in second])
+        )
+    if rank == {0, 1}:
+        return _explain_one_hot(first, second)
+    if rank == {1}:
+        return _explain_sequences(first, second)
+    if rank == {3} or rank == {2}:
+        return _explain_images(first, second)
+    return []
+
+
+# -- labels ------------------------------------------------------------------------------------------------
+
+
+def _explain_labels(a: np.ndarray, b: np.ndarray) -> list[Explanation]:
+    if a.dtype.kind not in "iufb" or b.dtype.kind not in "iufb":
+        return []
+    gap = np.unique(b.astype(np.float64) - a.astype(np.float64))
+    if len(gap) == 1 and gap[0]:
+        return [Explanation(f"labels are larger by {gap[0]:g}", f"take {gap[0]:g} off the labels")]
+    pairs = {(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=False)}
+    if len(pairs) == len({x for x, _ in pairs}) == len({y for _, y in pairs}) and len(pairs) > 1:
+        shown = ", ".join(f"{x} is {y}" for x, y in sorted(pairs)[:4])
+        return [
+            Explanation(
+                f"labels count the classes in another order: {shown}", "give both one list of classes"
+            )
+        ]
+    return []
+
+
+def _explain_one_hot(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
+    hot, plain = (first, second) if first[0].ndim else (second, first)
+    if all(int(h.argmax()) == int(p) for h, p in zip(hot, plain, strict=False)):
+        if first[0].ndim:
+            return [Explanation("labels are numbers of classes, not one-hot vectors", "make them one-hot")]
+        return [
+            Explanation("labels are one-hot vectors, not numbers of classes", "leave out the one-hot step")
+        ]
+    return []
+
+
+# -- sequences ---------------------------------------------------------------------------------------------
+
+
+def _explain_sequences(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
+    cores = [[_core(x) for x in side] for side in (first, second)]
+    found: list[Explanation] = []
+    if all(np.array_equal(x[0], y[0]) for x, y in zip(*cores, strict=True)):
+        fills = [{x[1] for x in side if x[1] is not None} for side in cores]
+        sides = [{x[2] for x in side if x[2]} for side in cores]
+        lengths = [{len(x) for x in side} for side in (first, second)]
+        if fills[0] and fills[1] and fills[0] != fills[1]:
+            found.append(
+                Explanation(
+                    f"sequences are padded with {_one(fills[1])} instead of {_one(fills[0])}",
+                    f"pad with {_one(fills[0])}",
+                )
+            )
+        if sides[0] and sides[1] and sides[0] != sides[1]:
+            found.append(
+                Explanation(
+                    f"sequences are padded at the {_one(sides[1])}, not at the {_one(sides[0])}",
+                    f"pad at the {_one(sides[0])}",
+                )
+            )
+        if lengths[0] != lengths[1]:
+            found.append(
+                Explanation(
+                    f"sequences are padded to {_one(lengths[1])} and not to {_one(lengths[0])}",
+                    f"pad to {_one(lengths[0])}",
+                )
+            )
+        return found
+    ends = [max(len(x[0]) for x in side) for side in cores]
+    if all(np.array_equal(x[0][: ends[1]], y[0]) for x, y in zip(*cores, strict=True)):
+        return [Explanation(f"sequences are cut after {ends[1]} values", f"keep {ends[0]} values")]
+    if all(np.array_equal(x[0], y[0][: ends[0]]) for x, y in zip(*cores, strict=True)):
+        return [
+            Explanation(f"sequences are not cut after {ends[0]} values", f"cut them after {ends[0]} values")
+        ]
+    pairs = list(zip(first, second, strict=False))
+    for cut in (1, 2):
+        if all(np.array_equal(x[: len(x) - cut][: len(y) - cut], y[cut:][: len(x) - cut]) for x, y in pairs):
+            shown = ", ".join(str(v) for v in pairs[0][1][:cut])
+            return [
+                Explanation(
+                    f"sequences begin with {cut} tokens more: {shown}",
+                    "leave out the tokens at the beginning",
+                )
+            ]
+        if all(np.array_equal(y[: len(y) - cut][: len(x) - cut], x[cut:][: len(y) - cut]) for x, y in pairs):
+            shown = ", ".join(str(v) for v in pairs[0][0][:cut])
+            return [
+                Explanation(
+                    f"sequences lack {cut} tokens at their beginning: {shown}",
+                    "add the tokens at the beginning",
+                )
+            ]
+    short = [min(len(x), len(y)) for x, y in pairs]
+    if all(np.array_equal(x[:n], y[:n]) for (x, y), n in zip(pairs, short, strict=True)):
+        lengths = [max(len(x) for x in side) for side in (first, second)]
+        return [
+            Explanation(
+                f"sequences end after {lengths[1]} values and not after {lengths[0]}",
+                f"cut them to {lengths[0]}",
+            )
+        ]
+    return []
+
+
+def _core(x: np.ndarray) -> tuple[np.ndarray, float | None, str]:
+    """Return a sequence without the repeated value at its end or beginning, that value, and the side."""
+    if len(x) < 2:
+        return x, None, ""
+    end = len(x)
+    while end > 1 and x[end - 2] == x[-1]:
+        end -= 1
+    begin = 0
+    while begin < len(x) - 1 and x[begin + 1] == x[0]:
+        begin += 1
+    if len(x) - end >= begin and end < len(x):
+        return x[: end - 1], float(x[-1]), "end"
+    if begin:
+        return x[begin + 1 :], float(x[0]), "beginning"
+    return x, None, ""
+
+
+def _one(values: set[object] | set[float] | set[int] | set[str]) -> str:
+    found = sorted(values, key=str)
+    return (
+        f"{found[0]:g}" if len(found) == 1 and isinstance(found[0], float) else ", ".join(map(str, found[:3]))
+    )
+
+
+# -- images ------------------------------------------------------------------------------------------------
+
+
+def _explain_images(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
+    found: list[Explanation] = []
+    if first[0].ndim == 3 and second[0].ndim == 3:
+        order = _layout(first[0], second[0])
+        if order is None:
+            return []
+        if order != (0, 1, 2):
+            axes = "".join("CHW"[i] if _channel_axis(first[0]) == 0 else "HWC"[i] for i in range(3))
+            theirs = "".join(axes[order.index(i)] for i in range(3))
+            found.append(Explanation(f"the layout is {theirs}, not {axes}", f"change the axes to {axes}"))
+            second = [b.transpose(order) for b in second]
+    if any(a.shape != b.shape for a, b in zip(first, second, strict=False)):
+        return found
+    a = np.stack(list(first)[: len(second)]).astype(np.float64)
+    b = np.stack(list(second)[: len(first)]).astype(np.float64)
+    axis = 1 + _channel_axis(first[0]) if first[0].ndim == 3 else None
+    best: tuple[float, Explanation | None, np.ndarray] | None = None
+    for explanation, moved, kept in _moves(b, axis):
+        slope, shift, left = _fit(a[kept], moved, axis)
+        if best is None or left < best[0] - _CLOSE:
+            best = left, explanation, np.stack([slope, shift])
+    assert best is not None
+    left, explanation, fit = best
+    if left > _CLOSE:
+        return found
+    if explanation is not None:
+        found.append(explanation)
+    slope, shift = fit
+    scale = float(a.std()) or 1.0
+    if not (np.allclose(slope, 1, atol=1e-3) and np.allclose(shift, 0, atol=1e-3 * scale)):
+        found.append(_affine(slope, shift))
+    return found
+
+
+def _layout(a: np.ndarray, b: np.ndarray) -> tuple[int, ...] | None:
+    """Return the order of the second's axes in which it has the shape and looks of the first."""
+    fitting = [order for order in permutations(range(3)) if tuple(b.shape[i] for i in order) == a.shape]
+    if a.shape == b.shape and _channel_axis(a) == _channel_axis(b):
+        fitting = [(0, 1, 2), *[o for o in fitting if o != (0, 1, 2)]]
+    best: tuple[float, tuple[int, ...]] | None = None
+    for order in fitting:
+        left = _fit(a[None].astype(np.float64), b.transpose(order)[None].astype(np.float64), None)[2]
+        if best is None or left < best[0] - 0.05:
+            best = left, order
+    if best is None:
+        spaces = [_channel_axis(x) for x in (a, b)]
+        return None if spaces[0] == spaces[1] else ((2, 0, 1) if spaces[0] == 0 else (1, 2, 0))
+    return best[1]
+
+
+def _channel_axis(a: np.ndarray) -> int:
+    return 0 if a.shape[0] in (1, 3, 4) and (a.shape[-1] not in (1, 3, 4) or a.shape[0] <= a.shape[-1]) else 2
+
+
+def _moves(b: np.ndarray, axis: int | None):
+    """Yield explanations of another place or order, with the values, and where they stand in the first."""
+    whole = (slice(None),) * b.ndim
+    yield None, b, whole
+    if axis is not None and b.shape[axis] == 3:
+        yield (
+            Explanation("channels are in the other order (BGR against RGB)", "reverse the channels"),
+            np.flip(b, axis),
+            whole,
+        )
+    rows, columns = [i for i in range(1, b.ndim) if i != axis]
+    yield (
+        Explanation("images are mirrored from left to right", "leave out the flip"),
+        np.flip(b, columns),
+        whole,
+    )
+    yield Explanation("images are upside down", "leave out the flip"), np.flip(b, rows), whole
+    if b.shape[rows] == b.shape[columns]:
+        yield (
+            Explanation("rows and columns are exchanged", "exchange height and width"),
+            b.swapaxes(rows, columns),
+            whole,
+        )
+    for dy in range(-_SHIFTS, _SHIFTS + 1):
+        for dx in range(-_SHIFTS, _SHIFTS + 1):
+            if (dy, dx) == (0, 0) or b.shape[rows] <= 2 * _SHIFTS or b.shape[columns] <= 2 * _SHIFTS:
+                continue
+            here, there = list(whole), list(whole)
+            for place, step in ((rows, dy), (columns, dx)):
+                n = b.shape[place]
+                here[place] = slice(max(step, 0), n + min(step, 0))
+                there[place] = slice(max(-step, 0), n + min(-step, 0))
+            text = f"images are shifted by {dy} rows and {dx} columns"
+            yield Explanation(text, "crop at the same place"), b[tuple(here)], tuple(there)
+
+
+def _fit(a: np.ndarray, b: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return slope and shift of each channel by which the first comes from the second, and what is left."""
+    x = np.moveaxis(b, axis, 0).reshape(b.shape[axis], -1) if axis is not None else b.reshape(1, -1)
+    y = np.moveaxis(a, axis, 0).reshape(a.shape[axis], -1) if axis is not None else a.reshape(1, -1)
+    mean = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
+    spread = ((x - mean[0]) ** 2).mean(1)
+    slope = np.where(
+        spread > 0, ((x - mean[0]) * (y - mean[1])).mean(1) / np.where(spread > 0, spread, 1), 1.0
+    )
+    shift = mean[1][:, 0] - slope * mean[0][:, 0]
+    left = y - slope[:, None] * x - shift[:, None]
+    scale = float(np.sqrt(((y - mean[1]) ** 2).mean())) or 1.0
+    return slope, shift, float(np.sqrt((left**2).mean())) / scale
+
+
+def _affine(slope: np.ndarray, shift: np.ndarray) -> Explanation:
+    """Return the explanation of another scale or other statistics: first = slope * second + shift."""
+    if np.allclose(slope, 255, rtol=0.01):
+        return Explanation("values are a 255th of those of the first", "leave out the division by 255")
+    if np.allclose(slope, 1 / 255, rtol=0.01):
+        plain = np.allclose(shift, 0, atol=0.01)
+        advice = "divide by 255" if plain else "divide by 255 before the normalisation"
+        return Explanation("values are 255 times those of the first", advice)
+    if np.allclose(slope, 1, atol=1e-3):
+        text = f"{AFFINE} plus [{_numbers(shift)}], by channel: another mean"
+        return Explanation(text, "give both one mean")
+    law = f"times [{_numbers(slope)}] plus [{_numbers(shift)}]"
+    text = f"{AFFINE} {law}, by channel: another scale, mean or deviation"
+    return Explanation(text, "give both one scale, mean and standard deviation")
+
+
+def _numbers(values: np.ndarray) -> str:
+    return ", ".join(f"{v:.4g}" for v in values)

@@ -1,0 +1,116 @@
+"""The result of a comparison of two input pipelines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that two pipelines do differently.
+
+    Attributes:
+        stage: where: "batches", "order", a field, or the transform that differs.
+        message: what differs.
+        places: (line in the first file, line in the second); 0 for unknown.
+        advice: what to write in the second.
+        effect: how far it moves the values; empty where it moves none.
+        of_law: whether it is about a random transform, which values do not show.
+    """
+
+    stage: str
+    message: str
+    places: tuple[int, int] = (0, 0)
+    advice: str = ""
+    effect: str = ""
+    of_law: bool = False
+
+
+@dataclass(slots=True)
+class FieldRow:
+    """One field of both.
+
+    Attributes:
+        names: in the first and in the second.
+        shapes: of a sample; None where samples differ in it.
+        dtypes: element types.
+        ranges: (least, largest, mean, deviation) of what was read.
+        apart: largest difference of the samples; None where shapes differ.
+    """
+
+    names: tuple[str, str]
+    shapes: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+    dtypes: tuple[str, str]
+    ranges: tuple[tuple[float, ...], tuple[float, ...]]
+    apart: float | None = None
+
+
+@dataclass(slots=True)
+class DataReport:
+    """Two pipelines, compared.
+
+    Attributes:
+        references: what a person calls each.
+        findings: what differs, the first cause first.
+        fields: one row a field.
+        samples: number of samples that were compared.
+        notes: what was changed or left out for the comparison.
+        first_batches: the first samples of the field that a model would be given, of both sides.
+        images: images of both sides and what they are, for a page.
+    """
+
+    references: tuple[str, str]
+    findings: list[Finding] = field(default_factory=list[Finding])
+    fields: list[FieldRow] = field(default_factory=list[FieldRow])
+    samples: int = 0
+    notes: list[str] = field(default_factory=list[str])
+    first_batches: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
+    images: list[tuple[str, np.ndarray, np.ndarray]] = field(
+        default_factory=list[tuple[str, np.ndarray, np.ndarray]]
+    )
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.findings
+
+    @property
+    def verdict(self) -> str:
+        """The first line of the report."""
+        if self.equal:
+            return f"equal: {self.samples} samples in {len(self.fields)} fields compared"
+        return f"different: {self.findings[0].message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as `--json` prints it."""
+        return {
+            "equal": self.equal,
+            "verdict": self.verdict,
+            "first": self.references[0],
+            "second": self.references[1],
+            "samples": self.samples,
+            "findings": [
+                {
+                    "stage": f.stage,
+                    "message": f.message,
+                    "lines": list(f.places),
+                    "advice": f.advice,
+                    "effect": f.effect,
+                }
+                for f in self.findings
+            ],
+            "fields": [
+                {
+                    "names": list(row.names),
+                    "shapes": [None if s is None else list(s) for s in row.shapes],
+                    "dtypes": list(row.dtypes),
+                    "ranges": [[float(v) for v in r] for r in row.ranges],
+                    "apart": row.apart,
+                }
+                for row in self.fields
+            ],
+            "notes": self.notes,
+        }
