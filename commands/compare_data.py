@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..verification.pipelines import DataReport
 
 
-@click.command("compare-data", short_help="Compare two input pipelines, to the first transform that differs.")
+@click.command("compare-data", short_help="Compare two input pipelines, transform by transform.")
 @click.argument("first")
 @click.argument("second")
 @click.option(

@@ -20,7 +20,7 @@ _SHIFTS = 3
 
 @dataclass(frozen=True)
 class Explanation:
-    """How the second array comes from the first.
+    """An explanation of the difference of two arrays.
 
     Attributes:
         message: what differs.

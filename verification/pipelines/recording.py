@@ -207,4 +207,4 @@ def _line_of(error: BaseException, reference: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))
