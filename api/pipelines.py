@@ -57,7 +57,7 @@ def _compare_outputs(report: DataReport, models: Sequence[object], *, trust: boo
     from . import load
 
     if len(models) != 2:
-        raise UsageError("E001", f"expected two models, got {len(models)}")
+        raise UsageError("E001", f"expected 2 models, got {len(models)}")
     outputs: list[np.ndarray] = []
     for model, batch in zip(models, report.first_batches, strict=True):
         if batch is None:

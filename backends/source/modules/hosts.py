@@ -1,4 +1,4 @@
-"""Decides which values of a graph are written as Python's numbers, in whatever module they are made and read."""
+"""Decides which values of a graph are written as Python's numbers, in whatever module they are made."""
 
 from __future__ import annotations
 
