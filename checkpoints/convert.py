@@ -217,7 +217,9 @@ def forward(
         groups.setdefault(row.target, []).append(row)
     counters = mapping.counters(given)
     for row in groups.pop("", []):
-        used.add(mapping.source_name(row))
+        used.add(name := mapping.source_name(row))
+        if row.values and name in given:
+            problems.require_settled(row, given[name])
     own = {counter: name for name, counter in counters.items() if counter in groups}
     used |= counters.keys()
     left = sorted((used & set(given)) - mapping.taken_in - set(own.values()))
@@ -270,6 +272,9 @@ def backward(
         if computed(row.transform):
             continue  # `_Problems` lists it
         if not row.target:
+            if row.values:
+                made[name] = unpacked(row.values, row.dtype, tuple(row.shape), name)
+                continue
             made[name] = zeros(row.dtype, tuple(row.shape))
             filled.append(name)
         elif row.target not in given:
@@ -365,6 +370,7 @@ class _Problems:
             if row.transform == DERIVED or (reverse and row.norms)
         ]
         self.other: list[str] = []
+        self.misfits: list[str] = []
 
     def makes(self, row: Rename) -> bool:
         """Whether all that the target's tensor is made of is there, of the types of their rows."""
@@ -379,10 +385,18 @@ class _Problems:
         """Whether a tensor has the type of its row."""
         good = (data.dtype, data.shape) == (dtype, tuple(shape))
         if not good:
+            self.misfits.append(name)
             self.other.append(
                 f"`{name}`: expected {dtype} {list(shape)}, got {data.dtype} {list(data.shape)}"
             )
         return good
+
+    def require_settled(self, row: Rename, data: TensorData) -> None:
+        """Require the values that a buffer has as a constant of the target."""
+        name, shape = self.mapping.source_name(row), tuple(row.shape)
+        held = unpacked(row.values, row.dtype, shape, name)
+        if self.fits(name, data, row.dtype, shape) and not np.array_equal(data.numpy(), held.numpy()):
+            self.other.append(f"`{name}`: other values than those that the target has as a constant")
 
     def raise_if_any(self) -> None:
         missing = list(self.missing)
@@ -395,6 +409,11 @@ class _Problems:
         hint = "use the map that was written beside the model, and save the parameters of the net alone"
         if count == len(self.unknown):
             hint = hint_on_counters(self.unknown) or hint
+        if lost := sorted(self.mapping.computed & {*self.unknown, *self.missing, *self.misfits}):
+            hint = (
+                f"the file holds only what its exporter computed with {_some(lost)}: export the model with "
+                f"torch.onnx.export(..., dynamo=True, optimize=False), and rewrite that file"
+            )
         if self.derived:
             hint = "rewrite the model again, from the new weights"
             if not any(row.transform == DERIVED for row in self.mapping.rows):

@@ -36,6 +36,7 @@ class Map:
         packed: vectors in checkpoints of the source, and of the target, and what they hold.
         types: name in the target -> the element type that floating-point numbers are to have there; of others
             as they are.
+        computed: names in the source of tensors of which the target has only what an exporter computed.
         colliding: names that several tensors of the source have; its own checkpoints hold one of each.
     """
 
@@ -46,6 +47,7 @@ class Map:
     joins: list[Join] = field(default_factory=list)
     packed: tuple[list[Join], list[Join]] = field(default_factory=lambda: ([], []))
     types: Mapping[str, str] = field(default_factory=dict)
+    computed: frozenset[str] = frozenset()
     colliding: set[str] = field(init=False, default_factory=set)
 
     def source_name(self, row: Rename) -> str:
@@ -180,6 +182,7 @@ def read_map(path: Path | str) -> Map:
         [_row(row, f"{path}, row {number}") for number, row in enumerate(rows, 1)],
         read_joins(document.get("joins", []), str(path)),
         _packed(document.get("packed", {"source": [], "target": []}), str(path)),
+        computed=_names(document.get("computed", []), str(path)),
     )
     sides = {row.source for row in found.rows}, {row.target for row in found.rows}
     joined = [name for join in found.joins for name in join.source if name in sides[0]]
@@ -194,6 +197,12 @@ def read_map(path: Path | str) -> Map:
     if joined:
         raise ModelError("E101", f"expected `{joined[0]}` in a row or in a join, got both", place=str(path))
     return found
+
+
+def _names(found: object, place: str) -> frozenset[str]:
+    if not isinstance(found, list):
+        raise ModelError("E101", "expected a list of names under `computed`", place=place)
+    return frozenset(require_name(name, "the name of a tensor", place) for name in found)
 
 
 def _packed(found: object, place: str) -> tuple[list[Join], list[Join]]:

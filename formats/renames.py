@@ -18,6 +18,7 @@ from ..ir.provenance import Provenance, record
 
 VERSION = 1
 DERIVED, FOLDED = "derived", "folded"
+SETTLED = "constant"  # a buffer of the source whose values are a constant of the graph
 _UNUSED = "drop-unused-modules"  # the pass after which a parameter is gone because nothing reads it
 
 
@@ -56,7 +57,8 @@ class Rename:
         dtype: element type.
         tie: target name of the parameter that holds the values, when this one was tied into it.
         buffer: whether no gradient reaches it by design.
-        values: the elements in the target's shape (`packed`), of what the source's checkpoints do not hold.
+        values: the elements (`packed`) of what only the target holds, in its shape; and of a buffer of the
+            source that is a constant of the target, from which the source's own must not differ.
         norms: the normalisations folded into the values, in order.
     """
 
@@ -205,8 +207,12 @@ def _aliases(provenance: Provenance, held: Iterable[int], parameter: Parameter) 
 def dropped_rows(graph: Graph) -> list[Rename]:
     """Return rows without a target, for tensors of the source's checkpoints that the graph dropped."""
     provenance = graph.provenance
+    settled = [
+        Rename(n, n, "", SETTLED, shape=list(d.shape), dtype=d.dtype, buffer=True, values=packed(d))
+        for n, d in graph.origin.settled.items()
+    ]
     if provenance is None:
-        return []
+        return settled
     taken_in = {
         key
         for parameter, folds in provenance.folds.items()
@@ -215,7 +221,7 @@ def dropped_rows(graph: Graph) -> list[Rename]:
         for key in fold.statistics
         if isinstance(key, int)
     }
-    rows: list[Rename] = []
+    rows = settled
     for key, by in provenance.dropped.items():
         source = provenance.parameters[key]
         names = [source.declared, *source.paths] if graph.origin.framework == "torch" else [source.declared]
@@ -302,6 +308,7 @@ def write_renames(
     packed: Mapping[str, Sequence[str]] | None = None,
     target_packed: Mapping[str, Sequence[str]] | None = None,
     inputs: Sequence[Sequence[int]] = (),
+    computed: Sequence[str] = (),
 ) -> None:
     """Write ``renames.json``.
 
@@ -317,6 +324,7 @@ def write_renames(
             holds, in order.
         target_packed: likewise of the target.
         inputs: the shapes of the inputs, of a target that was written for these alone and does not say so.
+        computed: the source's tensors of which the target has only what an exporter computed with them.
     """
     document: dict[str, object] = {
         "format": "regraft-renames",
@@ -334,6 +342,8 @@ def write_renames(
             document[name] = list(found)
     if any(vectors.values()):
         document["packed"] = vectors
+    if computed:
+        document["computed"] = list(computed)
     if inputs:
         document["inputs"] = [list(shape) for shape in inputs]
     entries = [f" {json.dumps(name)}: {_text(value)}" for name, value in document.items()]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from .nesting import Nest
 from .nodes import Value
+from .tensors import TensorData
 from .types import Array
 
 
@@ -42,6 +43,9 @@ class Origin:
             order; the graph has them in its place.
         aliases: further names under which the checkpoints of an ONNX file's model hold parameters that two
             modules share; PyTorch's own hold one under every path.
+        settled: name in the source's checkpoints -> the values of a buffer that is a constant of the graph.
+        computed: names in the source's checkpoints of tensors of which the file holds only what its exporter
+            computed with them.
         ends: (input, internal value) where passes ended the net before its outputs; see `analysis.ending`.
         joined: (new input, the input behind whose samples a pass put its own, the new input's outputs): they
             go through the net as one batch.
@@ -69,6 +73,8 @@ class Origin:
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
     packed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     aliases: frozenset[str] = frozenset()
+    settled: dict[str, TensorData] = field(default_factory=dict[str, TensorData])
+    computed: tuple[str, ...] = ()
     ends: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     joined: list[tuple[str, str, tuple[str, ...]]] = field(
         default_factory=list[tuple[str, str, tuple[str, ...]]]
@@ -88,6 +94,7 @@ class Origin:
             landmarks=dict(self.landmarks),
             arguments={call: list(given) for call, given in self.arguments.items()},
             packed=dict(self.packed),
+            settled=dict(self.settled),
             ends=list(self.ends),
             joined=list(self.joined),
         )

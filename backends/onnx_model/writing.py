@@ -73,7 +73,14 @@ def write(
         targets = {p.key: (p.name, "transpose:1,0", p.data.shape) for p in turned}
         rows = [*rename_rows(graph, targets), *dropped_rows(graph)]
         origin = graph.origin
-        write_renames(folder / renames, rows, source=origin.framework, target="onnx", packed=origin.packed)
+        write_renames(
+            folder / renames,
+            rows,
+            source=origin.framework,
+            target="onnx",
+            packed=origin.packed,
+            computed=origin.computed,
+        )
     return [file.parent / n for n in (file.name, renames, *(shard.file for shard in shards))]
 
 

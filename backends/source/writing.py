@@ -106,6 +106,7 @@ def write_source(
             joins=joins,
             packed=graph.origin.packed,
             inputs=fixed_shapes(graph),
+            computed=graph.origin.computed,
         )
     return [folder / name for name in names]
 

@@ -112,6 +112,10 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
         graph.origin.inputs, graph.origin.constants = arrays, constants
         graph.origin.notes += [*notes, *traced.notes]
         graph.origin.aliases = frozenset(traced.aliases)
+        held = {parameter.declared for parameter in graph.parameters()}
+        buffers = [name for name in traced.buffers if name not in held]
+        graph.origin.settled = {name: stored[name] for name in buffers if name in stored}
+        graph.origin.computed = (*traced.computed, *(name for name in buffers if name not in stored))
         return graph
 
     traced = undo_optimisations(proto, stored)

@@ -58,12 +58,15 @@ def stored_tensors(graph: onnx.GraphProto, folder: Path | None) -> dict[str, Ten
         require_name(tensor.name, "the name of an initializer", "the model")
         if tensor.name in found:
             raise ModelError("E101", f"expected every initializer once, got `{tensor.name}` again")
-        shape = tuple(tensor.dims)
-        require_shape(shape, f"`{tensor.name}`")
-        found[tensor.name] = TensorData(
-            element_type(tensor.data_type, f"`{tensor.name}`"), shape, _loader(tensor, folder), id(tensor)
-        )
+        found[tensor.name] = stored_tensor(tensor, tensor.name, folder)
     return found
+
+
+def stored_tensor(tensor: onnx.TensorProto, name: str, folder: Path | None = None) -> TensorData:
+    """Return a tensor of a file, which is read when it is asked for; see `stored_tensors`."""
+    shape = tuple(tensor.dims)
+    require_shape(shape, f"`{name}`")
+    return TensorData(element_type(tensor.data_type, f"`{name}`"), shape, _loader(tensor, folder), id(tensor))
 
 
 def element_type(number: int, place: str) -> str:

@@ -115,7 +115,7 @@ class Lowering:
         graph = frame.b.graph
         frame.b.location = node.name
         if plain_domain(node.domain) == "" and node.op_type in SEQUENCES:
-            self._sequence(frame, node, place)
+            self._sequence(frame, node, scope, place)
             self._settle(frame, place)
             return
         if node.op_type == "Identity" and self._gives_a_name(frame, node):
@@ -282,11 +282,12 @@ class Lowering:
 
     # -- sequences and functions ---------------------------------------------------------------
 
-    def _sequence(self, frame: Frame, node: onnx.NodeProto, place: str) -> None:
+    def _sequence(self, frame: Frame, node: onnx.NodeProto, scope: Scope | None, place: str) -> None:
         """Follow an operator on sequences."""
-        if frame.b.graph is self.graph:
-            frame.b.call = self.modules.root
         given = [self._held(frame, name, place) if name else None for name in node.input]
+        if frame.b.graph is self.graph:
+            held = [v for each in given for v in (each if isinstance(each, list) else [each])]
+            frame.b.call = self.modules.enter((*frame.scope, *(scope or ())), held)
         call = self._call(frame, node, (), place)
         try:
             found = SEQUENCES[node.op_type](call, given)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 import onnx
@@ -58,18 +58,49 @@ def scopes_of(model: onnx.ModelProto) -> list[Scope] | None:
     nodes = model.graph.node
     found = [_stated(node) for node in nodes]
     if any(scope for scope in found):
-        return [scope or () for scope in found]
+        return _placed(nodes, found)
     named = [_named(node.name) for node in nodes]
     if any(named) and sum(scope is not None for scope in named) * 2 > len(named):
         return [scope or () for scope in named]
     return None
 
 
+def _placed(nodes: Sequence[onnx.NodeProto], stated: Sequence[Scope | None]) -> list[Scope]:
+    """Return scopes with one for each node without: what those that read it share, else those that it reads.
+
+    An exporter's optimisations write such nodes: a Split in the place of several slices.
+    """
+    found = list(stated)
+    users: dict[str, list[int]] = {}
+    makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
+    for number, node in enumerate(nodes):
+        for name in node.input:
+            users.setdefault(name, []).append(number)
+    for number in reversed(range(len(nodes))):
+        if found[number] is None:
+            readers = [u for name in nodes[number].output for u in users.get(name, ()) if u > number]
+            found[number] = _shared([found[u] for u in readers])
+    for number, node in enumerate(nodes):
+        if found[number] is None:
+            found[number] = _shared([found[makers[n]] for n in node.input if makers.get(n, number) < number])
+    return [scope or () for scope in found]
+
+
+def _shared(scopes: Sequence[Scope | None]) -> Scope | None:
+    """Return the modules that scopes have in common; None where none is known."""
+    known = [scope for scope in scopes if scope is not None]
+    if not known:
+        return None
+    return tuple(
+        steps[0] for steps in takewhile(lambda steps: len(set(steps)) == 1, zip(*known, strict=False))
+    )
+
+
 def root_class(model: onnx.ModelProto) -> str:
     """Return the class that an exporter stated for the whole model, or an empty text."""
     for node in model.graph.node:
         classes = listed(node, CLASSES)
-        if classes:
+        if classes and listed(node, SCOPES)[:1] == [""]:
             return _short(classes[0])
     return ""
 

@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx
 
 from ...ir import TensorData, numpy_dtype
+from .initializers import stored_tensor
 from .scopes import CLASSES, SCOPES, listed
 from .traced_operators import (
+    ATTENTION,
+    FLATTEN,
+    JOINED,
     TRACED,
     Group,
     Line,
     Product,
     find_product,
     is_global_pool,
-    join_attention,
     line_of,
+    replaced,
 )
 
 _SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
-_ROW = re.compile(r"^(\w+): (PARAMETER|BUFFER) target='([^'\n]*)'", re.MULTILINE)
+_ROW = re.compile(r"^(\w+): (PARAMETER|BUFFER) target='([^'\n]*)'( persistent=True)?", re.MULTILINE)
 _PATH = re.compile(r"\w+(\.\w+)*")
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 _LAYERS = ("Conv", "ConvTranspose", "Gemm")
@@ -37,6 +41,8 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm")
 
 _NORMS = ("aten._native_batch_norm_legit_no_training", "aten.batch_norm", "aten.native_batch_norm")
 _BIASED = ("aten.conv", "aten.addmm")
+_BIAS = 2
+_COUNTER = "num_batches_tracked"
 _LARGEST_EPSILON = 0.1
 _STATISTICS = 4  # gamma, beta, mean and variance: what a normalisation with all of them reads
 
@@ -51,6 +57,8 @@ class Traced:
         made: values that the file does not have.
         weights: names of the parameters and buffers; None where the file does not state them all.
         aliases: name of a parameter -> the one that it is; a module has it under both names.
+        computed: parameters of which the file has only what the exporter computed with them.
+        buffers: names of the buffers in the checkpoints of the original, without counters of batches.
         notes: on the optimisations that were undone.
     """
 
@@ -59,19 +67,25 @@ class Traced:
     made: set[str] = field(default_factory=set[str])
     weights: set[str] | None = None
     aliases: dict[str, str] = field(default_factory=dict[str, str])
+    computed: list[str] = field(default_factory=list[str])
+    buffers: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
 
 
 def undo_optimisations(proto: onnx.ModelProto, stored: Mapping[str, TensorData]) -> Traced | None:
     """Return the graph that torch's exporter traced; None for a file of any other exporter."""
     text = next((p.value for p in proto.graph.metadata_props if p.key == _SIGNATURE), "")
-    names = {placeholder: target for placeholder, _, target in _ROW.findall(text)}
-    parameters = [target for _, kind, target in _ROW.findall(text) if kind == "PARAMETER"]
+    rows = _ROW.findall(text)
+    names = {placeholder: target for placeholder, _, target, _ in rows}
+    parameters = [target for _, kind, target, _ in rows if kind == "PARAMETER"]
+    buffers = [target for _, kind, target, kept in rows if kind == "BUFFER" and kept]
     plain = all(_PATH.fullmatch(target) for target in names.values())
     nested = any(a.type in _GRAPHS for node in proto.graph.node for a in node.attribute)
     if not names or not plain or nested:  # graphs within nodes may read any value
         return None
-    return _Undoing(proto, stored, names, parameters).run()
+    traced = _Undoing(proto, stored, names, parameters).run()
+    traced.buffers = [name for name in buffers if name.rpartition(".")[2] != _COUNTER]
+    return traced
 
 
 class _Undoing:
@@ -91,18 +105,26 @@ class _Undoing:
         names: Mapping[str, str],
         parameters: Sequence[str],
     ) -> None:
-        self.proto, self.stored, self.names, self.parameters = proto, stored, names, parameters
+        self.proto, self.names, self.parameters = proto, names, parameters
         self.named = set(names.values())
-        self.lines = [line_of(node) for node in proto.graph.node]
+        held = dict(_constants(proto.graph.node))
+        self.file_nodes = [node for node in proto.graph.node if not set(node.output) & held.keys()]
+        self.stored = {**stored, **held}
+        self.lines = [line_of(node) for node in self.file_nodes]
         self.groups: dict[str, list[int]] = {}
         for number, line in enumerate(self.lines):
             if line is not None:
                 self.groups.setdefault(line.name, []).append(number)
         self.missing = {name: self._find_missing(name) for name in self.groups}
-        self.classes = dict(_classes(proto.graph.node))
-        self.traced = Traced(_without_weights(proto), dict(stored))
+        self.classes = dict(_classes(self.file_nodes))
+        self.traced = Traced(_without_weights(proto), dict(self.stored))
         self.values = {name for node in proto.graph.node for name in node.output} | set(stored)
         self.values |= {given.name for given in proto.graph.input}
+        self.masks = {
+            node.output[0]: node
+            for node, line in zip(self.file_nodes, self.lines, strict=True)
+            if node.op_type == "Where" and line is not None and line.target.startswith(ATTENTION)
+        }
         self.products = dict(self._find_products())
         self.nodes: list[onnx.NodeProto] = []
         self.folded: list[str] = []
@@ -111,7 +133,7 @@ class _Undoing:
 
     def run(self) -> Traced:
         """Return the graph."""
-        for number, node in enumerate(self.proto.graph.node):
+        for number, node in enumerate(self.file_nodes):
             line = self.lines[number]
             if line is None:
                 self.nodes.append(_copied(node))
@@ -124,8 +146,8 @@ class _Undoing:
         self._find_aliases()
         self._find_folded_parameters()
         self._state_notes()
-        if not self.lost:
-            self.traced.weights = self.named
+        self.traced.weights = {*self.named, *self._find_results()} if self.lost else self.named
+        self.traced.computed += self.lost
         self.traced.model.graph.node.extend(self.nodes)
         return self.traced
 
@@ -141,37 +163,58 @@ class _Undoing:
             if not missing or name not in self.stored or name in own:
                 continue
             data = self.stored[name]
-            if name not in self.named:
+            if name not in self.named and not self._is_index(node, line, slot):
                 continue
             found = next((m for m in missing if self._store(m, name, data)), None)
             if found is not None:  # equal tensors are stored once
                 node.input[slot] = found
                 missing.remove(found)
+        if len(own) == 1 and self._has_no_bias(node, line):
+            del node.input[_BIAS:]
         if missing and node.op_type in _LAYERS and line.target.startswith(_BIASED):
             self._add_bias(node, line, own, missing)
         is_last = self.groups[line.name][-1] == number
         joined = self._join(node, line) if is_last else None
         self.nodes.append(node if joined is None else joined)
 
+    def _is_index(self, node: onnx.NodeProto, line: Line, slot: int) -> bool:
+        """Whether an operand is the indices of a Gather alone on its line; the exporter casts buffers."""
+        return node.op_type == "Gather" and slot == 1 and len(self.groups[line.name]) == 1
+
+    def _has_no_bias(self, node: onnx.NodeProto, line: Line) -> bool:
+        """Whether the bias of a layer is one of zeros that a file without optimisations computes."""
+        is_layer = node.op_type in _LAYERS and len(node.input) > _BIAS
+        return is_layer and self._group(line.name).is_zero(node.input[_BIAS])
+
     def _join(self, node: onnx.NodeProto, line: Line) -> onnx.NodeProto | None:
         """Return one operator for the nodes of a line, of which this is the last; None for most lines."""
-        if line.target.startswith("aten.scaled_dot_product_attention"):
-            joined = join_attention(self._group(line.name), line)
+        join = JOINED.get(line.target.partition(".default")[0])
+        if join is not None:
+            joined = join(self._group(line.name), line)
             if joined is not None:
-                numbers = self.groups[line.name]
-                self.replaced |= {n for i in numbers[:-1] for n in self.proto.graph.node[i].output}
+                own = {n for i in self.groups[line.name][:-1] for n in self.file_nodes[i].output}
+                self.replaced |= own
+                self._give_masks(joined, own)
             return joined
         kind = next(reversed(listed(node, CLASSES)[:-1]), "")
         if is_global_pool(node, kind, self.stored):
-            pool = onnx.helper.make_node(
-                "AdaptiveAvgPool2d", node.input[:1], node.output, node.name, domain=TRACED
-            )
-            pool.metadata_props.extend(node.metadata_props)
-            return pool
+            return replaced(node, "AdaptiveAvgPool2d", node.input[:1])
+        if node.op_type == "Reshape" and kind == FLATTEN:
+            return replaced(node, "Flatten", node.input)
         return None
 
+    def _give_masks(self, attention: onnx.NodeProto, own: Container[str]) -> None:
+        """Give attention a mask of its own where the exporter made equal masks of several one."""
+        for slot, name in enumerate(attention.input):
+            if name in self.masks and name not in own:
+                made = _copied(self.masks[name])
+                made.output[0] = attention.input[slot] = self._new_name(f"{attention.output[0]}/mask")
+                del made.metadata_props[:]
+                made.metadata_props.extend(attention.metadata_props)
+                self.nodes.append(made)
+
     def _group(self, name: str) -> Group:
-        return Group([self.proto.graph.node[number] for number in self.groups[name]], self.stored)
+        return Group([self.file_nodes[number] for number in self.groups[name]], self.stored, self.masks)
 
     def _remove_replaced(self) -> None:
         """Remove nodes of lines that one operator replaces, where nothing else reads their results."""
@@ -188,13 +231,13 @@ class _Undoing:
 
     def _find_products(self) -> Iterator[tuple[str, Product]]:
         """Yield the lines that are dense layers, whose parameters have names, and their operands."""
-        users = Counter(name for node in self.proto.graph.node for name in node.input)
+        users = Counter(name for node in self.file_nodes for name in node.input)
         users.update(output.name for output in self.proto.graph.output)
         for name, numbers in self.groups.items():
             line = self.lines[numbers[0]]
             if line is None or not line.target.startswith("aten.linear"):
                 continue
-            inner = [n for number in numbers[:-1] for n in self.proto.graph.node[number].output]
+            inner = [n for number in numbers[:-1] for n in self.file_nodes[number].output]
             product = find_product(self._group(name))
             own = self._own(line)
             if product is None or not 1 <= len(own) <= 2 or any(users[n] != 1 for n in inner):
@@ -233,7 +276,7 @@ class _Undoing:
     def _find_missing(self, name: str) -> list[str]:
         """Return the parameters that a line reads and none of its nodes, in order."""
         numbers = self.groups[name]
-        read = {operand for number in numbers for operand in self.proto.graph.node[number].input}
+        read = {operand for number in numbers for operand in self.file_nodes[number].input}
         line = self.lines[numbers[0]]
         return [] if line is None else [own for own in self._own(line) if own not in read]
 
@@ -388,6 +431,14 @@ class _Undoing:
             self.nodes.append(node)
         self.lost = unread
 
+    def _find_results(self) -> Iterator[str]:
+        """Yield the constants that the exporter computed of parameters: results of lines of their modules."""
+        modules = {name.rpartition(".")[0] for name in self.lost}
+        for node in self.nodes:
+            line, scopes = line_of(node), listed(node, SCOPES)
+            if line is not None and len(scopes) > 1 and scopes[-2] in modules:
+                yield from (name for name in node.input if name in line.reads and name in self.stored)
+
     def _repeat(self, name: str, source: str, data: TensorData, user: onnx.NodeProto) -> str:
         """Add a node that repeats a parameter along the batch; an empty text where the rows differ."""
         array = data.numpy()
@@ -402,6 +453,7 @@ class _Undoing:
         rows = int(np.prod(data.shape[:-1]))
         if not self._store(name, source, data.reshaped((rows, data.shape[-1]))):
             return ""
+        self.traced.computed.append(name)  # which may have more rows
         places = self._constant(f"{source}/places", np.arange(rows).reshape(data.shape[:-1]))
         path = name.rpartition(".")[0]
         found = self._insert("Gather", [name, places], f"{source}/rows", user)
@@ -447,6 +499,13 @@ def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     return copy
+
+
+def _constants(nodes: Sequence[onnx.NodeProto]) -> Iterator[tuple[str, TensorData]]:
+    """Yield (name, data) of the tensors that Constant nodes hold, which are initializers elsewhere."""
+    for node in nodes:
+        if node.op_type == "Constant" and not node.domain and [a.name for a in node.attribute] == ["value"]:
+            yield node.output[0], stored_tensor(node.attribute[0].t, node.output[0])
 
 
 def _channels(node: onnx.NodeProto, shape: tuple[int, ...]) -> int | None:

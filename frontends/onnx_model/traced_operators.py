@@ -82,6 +82,24 @@ def scaled_dot_product_attention(call: Call) -> Value:
     return call.op("regraft.ScaledDotProductAttention", *call.operands, **how)
 
 
+@RULES.op("Swish")
+def swish(call: Call) -> Value:
+    """Return the product of a value and its sigmoid."""
+    return call.op("regraft.Swish", call.value(0))
+
+
+@RULES.op("Flatten")
+def flatten(call: Call) -> Value:
+    """Return all axes but the first as one, where that is what the sizes state."""
+    shape, sizes = call.type(0).shape, call.array(1)
+    if shape is not None and sizes is not None and len(shape) > 1 and sizes.size == 2:
+        inner = [size for size in shape[1:] if isinstance(size, int)]
+        width = math.prod(inner) if len(inner) == len(shape) - 1 else None
+        if sizes[1] == width and sizes[0] in (-1, 0, shape[0]):
+            return call.op("Flatten", call.value(0), axis=1)
+    return call.op("Reshape", *call.operands)
+
+
 @RULES.op("AdaptiveAvgPool2d")
 def adaptive_average(call: Call) -> Value:
     """Return the mean of the last two axes."""
@@ -96,10 +114,16 @@ class Group:
     Args:
         nodes: in the order of the file.
         stored: the initializers.
+        masks: masks that attention of any line makes; equal ones are one in a file.
     """
 
-    def __init__(self, nodes: Sequence[onnx.NodeProto], stored: Mapping[str, TensorData]) -> None:
-        self.nodes, self.stored = nodes, stored
+    def __init__(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        stored: Mapping[str, TensorData],
+        masks: Mapping[str, onnx.NodeProto] | None = None,
+    ) -> None:
+        self.nodes, self.stored, self.masks = nodes, stored, masks or {}
         self.producers = {name: node for node in nodes for name in node.output}
 
     def number(self, name: str) -> float | None:
@@ -123,6 +147,12 @@ class Group:
         if shape.input[0] != of or any(a.i for a in shape.attribute):
             return []
         return [tuple(self.number(bound) for bound in node.input[1:])]
+
+    def is_zero(self, name: str) -> bool:
+        """Whether nodes of the group make a value of one zero."""
+        while (node := self.producers.get(name)) is not None and node.op_type in ("Expand", "CastLike"):
+            name = node.input[0]
+        return self.number(name) == 0
 
     def only(self, *operators: str) -> onnx.NodeProto | None:
         """Return the node of one of these operators; None unless there is one."""
@@ -204,7 +234,8 @@ def join_attention(group: Group, line: Line) -> onnx.NodeProto | None:
         elif not mask:
             return None
         else:
-            operands.append(mask)
+            is_guarded = last.input[0] != softmax.output[0]
+            operands.append((is_guarded and _condition(group, mask)) or mask)
     elif _is_causal(line):
         return None
     joined = onnx.helper.make_node(
@@ -259,19 +290,25 @@ def _unturned(group: Group, name: str) -> str:
 
 
 def _mask(group: Group, name: str, scores: str) -> str:
-    """Return what a sum adds to scores, or the condition that it stands for; empty for any other form."""
+    """Return what a sum adds to scores; empty for any other form."""
     node = group.producers.get(name)
     if node is None or node.op_type != "Add" or scores not in node.input:
         return ""
     mask = next((n for n in node.input if n != scores), "")
     made = group.producers.get(mask)
-    if made is None:
-        return mask
-    if made.op_type != "Where" or made.input[0] in group.producers:
+    is_alone = made is None or (made.op_type == "Where" and made.input[0] not in group.producers)
+    return mask if is_alone else ""
+
+
+def _condition(group: Group, mask: str) -> str:
+    """Return the condition that a mask of 0 and -inf stands for; empty for other masks.
+
+    A finite number in the place of -inf gives rows without a key the mean of all.
+    """
+    made = group.producers.get(mask, group.masks.get(mask))
+    if made is None or made.op_type != "Where" or group.number(made.input[1]) != 0:
         return ""
-    least = group.number(made.input[2])
-    is_plain = group.number(made.input[1]) == 0 and least is not None and least < _MASKED
-    return made.input[0] if is_plain else ""
+    return made.input[0] if group.number(made.input[2]) == -math.inf else ""
 
 
 def _is_triangle(data: TensorData | None) -> bool:
@@ -290,3 +327,26 @@ def is_global_pool(node: onnx.NodeProto, kind: str, stored: Mapping[str, TensorD
     axes = stored.get(node.input[1]) if len(node.input) > 1 else None
     keeps = all(a.i == 1 for a in node.attribute if a.name == "keepdims")
     return axes is not None and keeps and sorted(np.ravel(axes.numpy()).tolist()) == [-2, -1]
+
+
+def replaced(node: onnx.NodeProto, operator: str, operands: Sequence[str]) -> onnx.NodeProto:
+    """Return a node of this file's domain in the place of another, with its results and metadata."""
+    made = onnx.helper.make_node(operator, operands, node.output, node.name, domain=TRACED)
+    made.metadata_props.extend(node.metadata_props)
+    return made
+
+
+def join_swish(group: Group, line: Line) -> onnx.NodeProto | None:  # noqa: ARG001 - which states no form
+    """Return one operator for a product with the sigmoid of the same value; None for any other form."""
+    sigmoid, product = group.only("Sigmoid"), group.only("Mul")
+    if sigmoid is None or product is None or group.nodes != [sigmoid, product]:
+        return None
+    if sorted(product.input) != sorted([sigmoid.input[0], sigmoid.output[0]]):
+        return None
+    return replaced(product, "Swish", sigmoid.input)
+
+
+ATTENTION, FLATTEN = "aten.scaled_dot_product_attention", "torch.nn.modules.flatten.Flatten"
+
+JOINED = {ATTENTION: join_attention, "aten.silu": join_swish}
+"""Operator of torch -> what makes one operator of the nodes that the exporter writes for it."""

@@ -164,13 +164,13 @@ class Weights:
         return ""
 
     def hold_aliases(self, aliases: Mapping[str, str]) -> None:
-        """Register parameters that two modules have with the second one; see `Traced.aliases`."""
+        """Register parameters that two modules have with both; see `Traced.aliases`."""
         keys = {name: key for key, name in self._called.items()}
         for other, name in aliases.items():
-            *path, leaf = other.split(".")
-            module = self._modules.find(path)
-            if module is not None and name in keys:
-                self._graph.modules.module(module).parameters.setdefault(leaf, keys[name])
+            for *path, leaf in (other.split("."), name.split(".")):
+                module = self._modules.find(path)
+                if module is not None and name in keys:
+                    self._graph.modules.module(module).parameters.setdefault(leaf, keys[name])
 
     def hold_rest(self) -> None:
         """Register the parameters that only nested graphs read with the root."""

@@ -99,6 +99,23 @@ ROWS = {
         """,
         "x.mean((2, 3))",
     ),
+    "attention of tokens that a mask keeps": (
+        """
+        %x = input "x" : f32[N,2,5,4]
+        %k = input "k" : f32[N,2,6,4]
+        %m = input "m" : bool[N,1,5,6]
+        %y = regraft.ScaledDotProductAttention(%x, %k, %k, %m) {scale=0.25} : f32[N,2,5,4]
+        """,
+        "F.scaled_dot_product_attention(x, k, k, attn_mask=m, scale=0.25)",
+    ),
+    "attention to what came before": (
+        """
+        %x = input "x" : f32[N,5,4]
+        %k = input "k" : f32[N,6,4]
+        %y = regraft.ScaledDotProductAttention(%x, %k, %k) {is_causal=1} : f32[N,5,4]
+        """,
+        "F.scaled_dot_product_attention(x, k, k, is_causal=True)",
+    ),
 }
 """Kind -> (operators, what is written of them)."""
 

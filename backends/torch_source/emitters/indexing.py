@@ -33,7 +33,9 @@ TABLE = EmitterTable()
 
 def _embedding(view: View, padding: int | None) -> NnLayer:
     weight = view.parameter(0)
-    if len(weight.data.shape) != 2 or not view.has(1) or view.constant(1) is not None:
+    known = view.constant(1) if view.has(1) else None
+    is_number = known is not None and known.size == 1  # which no layer reads
+    if len(weight.data.shape) != 2 or not view.has(1) or is_number:
         raise Refused
     rows, size = weight.data.shape
     constructor = construct(

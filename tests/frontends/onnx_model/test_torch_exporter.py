@@ -6,6 +6,7 @@ stand, and with any batch. Of their metadata, what is not read is gone.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 from torch import nn
 
 import regraft
+from regraft.ir import ModelError
 
 FILES = Path(__file__).parent / "torch_exporter_files"
 
@@ -87,6 +89,39 @@ class Tokens(nn.Module):
         return self.head(self.norm(x))
 
 
+class Masked(nn.Module):
+    """Attention under a mask, of parts of one product, and a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.join, self.out, self.act = nn.Linear(8, 24), nn.Linear(8, 8), nn.SiLU()
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return the sum."""
+        parts = (part.view(*x.shape[:2], 2, 4).transpose(1, 2) for part in self.join(x).split(8, -1))
+        y = nn.functional.scaled_dot_product_attention(*parts, attn_mask=mask)
+        return x + self.act(self.out(y.transpose(1, 2).reshape(x.shape)))
+
+
+class Places(nn.Module):
+    """Embeddings of tokens and of their places, two layers under one mask, and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.places = nn.Embedding(11, 8), nn.Embedding(6, 8)
+        self.layers = nn.ModuleList([Masked(), Masked()])
+        self.register_buffer("order", torch.tensor([5, 4, 3, 2, 1, 0]))
+        self.flat, self.head = nn.Flatten(), nn.Linear(48, 5)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        mask = (tokens > 0)[:, None, None, :]
+        x = self.table(tokens) + self.places(torch.arange(6)[None])
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.head(self.flat(x.index_select(1, self.order)))
+
+
 def draw(model: nn.Module) -> nn.Module:
     """Give a model weights that no release of PyTorch changes, some of them equal and some of zeros."""
     for place, (name, tensor) in enumerate(model.state_dict().items()):
@@ -102,6 +137,7 @@ RANDOM = torch.Generator().manual_seed(0)
 NETS: dict[str, tuple[type[nn.Module], Callable[[int], torch.Tensor]]] = {
     "convolutions": (Convolutions, lambda batch: torch.randn(batch, 3, 9, 9, generator=RANDOM)),
     "tokens": (Tokens, lambda batch: torch.randint(0, 11, (batch, 6), generator=RANDOM)),
+    "places": (Places, lambda batch: torch.randint(0, 11, (batch, 6), generator=RANDOM)),
 }
 
 
@@ -127,7 +163,16 @@ def _step(model: nn.Module, data: torch.Tensor) -> tuple[torch.Tensor, dict[str,
 
 
 @pytest.mark.parametrize(
-    "file", ["convolutions", "convolutions_of_any_batch", "tokens", "tokens_of_any_batch"]
+    "file",
+    [
+        "convolutions",
+        "convolutions_of_any_batch",
+        "tokens",
+        "tokens_of_any_batch",
+        "places",
+        "places_of_any_batch",
+        "places_without_optimisations",
+    ],
 )
 def test_a_traced_module_comes_back_with_its_classes_names_values_and_gradients(
     file: str, tmp_path: Path
@@ -146,8 +191,10 @@ def test_a_traced_module_comes_back_with_its_classes_names_values_and_gradients(
     model = _built(out, tmp_path / "of_state.safetensors")
     own = [type(m).__name__ for m in original.modules() if type(m).__module__ == __name__]
     assert [n for n in (type(m).__name__ for m in model.modules()) if n in own] == own
+    classes = [node.name for node in ast.parse(written[0].read_text()).body if isinstance(node, ast.ClassDef)]
+    assert sorted(classes) == sorted(set(own))
     state = original.state_dict()
-    model.load_state_dict({name: state[name] for name in state if name != "head.weight"})  # it is tied
+    model.load_state_dict({name: state[name] for name in state if name != "order"})  # it is a constant
     data = draw_data(3 if "any_batch" in file else 2)
     for mode in (False, True):
         (result, gradients), (wanted, of_original) = (_step(m.train(mode), data) for m in (model, original))
@@ -164,6 +211,35 @@ def test_a_restored_normalisation_is_not_called_equal_in_training() -> None:
     notes = regraft.load(FILES / "convolutions.onnx").origin.notes
     assert any("equal in evaluation, not in training" in note for note in notes)
     assert not any("folded" in note for note in regraft.load(FILES / "tokens.onnx").origin.notes)
+
+
+def test_what_the_file_does_not_hold_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Its rows of a table may not be all, and its indices are a constant: others are no checkpoint of it."""
+    graph = regraft.load(FILES / "places.onnx")
+    regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "out", to="torch", verified=False)
+    state, renames = draw(Places()).state_dict(), tmp_path / "out/renames.json"
+    torch.save(state | {"places.weight": torch.zeros(8, 8)}, tmp_path / "more.pth")
+    with pytest.raises(ModelError, match=r"places\.weight") as error:
+        regraft.convert_checkpoint(tmp_path / "more.pth", tmp_path / "more.safetensors", renames)
+    assert "optimize=False" in error.value.hint
+    torch.save(state | {"order": torch.arange(6)}, tmp_path / "other.pth")
+    with pytest.raises(ModelError, match=r"`order`: other values"):
+        regraft.convert_checkpoint(tmp_path / "other.pth", tmp_path / "other.safetensors", renames)
+    torch.save(state, tmp_path / "own.pth")
+    regraft.convert_checkpoint(tmp_path / "own.pth", tmp_path / "there.safetensors", renames)
+    regraft.convert_checkpoint(tmp_path / "there.safetensors", tmp_path / "back.pth", renames, reverse=True)
+    back = torch.load(tmp_path / "back.pth", weights_only=True)
+    torch.testing.assert_close(back, dict(state), rtol=0, atol=0)
+
+
+def test_a_row_without_a_key_is_what_the_file_makes_of_it(tmp_path: Path) -> None:
+    """The exporter writes the least number for -inf: such a row is the mean of all values."""
+    path = FILES / "places.onnx"
+    graph = regraft.load(path)
+    regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "out", to="torch", verified=False)
+    data = torch.tensor([[0] * 6, [1, 2, 0, 0, 3, 4]])
+    result = _built(tmp_path / "out", tmp_path / "out/model.safetensors")(data)
+    np.testing.assert_allclose(result.detach().numpy(), _run(path, data), rtol=1e-4, atol=1e-5)
 
 
 def _change(text: str, other: str) -> Callable[[str], str]:
