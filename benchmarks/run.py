@@ -1,7 +1,7 @@
 """Speed and memory of the main jobs, as ratios in one process to what a user would run instead.
 
-    python benchmarks/run.py [export | verified | load | cells | passes | memory | runtime | eager |
-        mindspore | mxnet | start]… [--repeat N] [--model NAME]… [--store]
+    python benchmarks/run.py [export | verified | load | cells | passes | memory | runtime | functions |
+        eager | mindspore | mxnet | start]… [--repeat N] [--model NAME]… [--store]
 
 Times are of the processor, not of the clock, and jobs that are compared take turns. Each subject is a file of
 its own; what a subject needs and is not installed is said. Without subjects: export and passes.
@@ -20,6 +20,7 @@ import cells
 import eager
 import exporting
 import exporting_mxnet
+import functions
 import handwritten
 import history
 import memory
@@ -38,6 +39,7 @@ SUBJECTS = (
     "passes",
     "memory",
     "runtime",
+    "functions",
     "eager",
     "mindspore",
     "mxnet",
@@ -80,6 +82,8 @@ def main() -> None:
                         memory.run(options.gigabytes, Path(folder))
                     case "runtime":
                         runtime.run(models, options.repeat, Path(folder))
+                    case "functions":
+                        functions.run(options.repeat, Path(folder))
                     case "eager":
                         eager.run(options.repeat, Path(folder))
                     case "mindspore":
