@@ -67,6 +67,7 @@ class Lowering:
         self.functions = {(f.domain, f.name): f for f in model.functions}
         stated_nodes = len(model.graph.node) + sum(len(f.node) for f in model.functions)
         self._left = _FEW + _REPEATED * stated_nodes
+        self._number = 0  # of the node of the main graph that is lowered
 
     def run(self, inputs: Mapping[str, Value]) -> None:
         """Lower every node of the main graph and state its outputs.
@@ -81,6 +82,7 @@ class Lowering:
         frame = Frame(Builder(self.graph, call=self.modules.root), dict(inputs), Sizes(self.graph), opsets)
         proto = self.model.graph
         for number, node in enumerate(proto.node):
+            self._number = number
             self.lower(frame, node, self.scopes[number] if self.scopes is not None else None)
         for output in proto.output:
             self.graph.outputs.append((output.name, self.lookup(frame, output.name, "the outputs")))
@@ -170,9 +172,9 @@ class Lowering:
 
     def _enter_stated(self, frame: Frame, node: onnx.NodeProto, own: OwnCalls) -> None:
         """Enter the call that a node states; one of a function's body that states none is where that is."""
-        stated = call_of(node)
-        if stated or not frame.depth:
-            frame.b.call = self.modules.enter_stated(stated or "#1", own)
+        stated = call_of(node) if frame.depth else own.nodes[self._number]
+        if stated:
+            frame.b.call = self.modules.enter_stated(stated, own)
 
     def _operands(
         self, frame: Frame, node: onnx.NodeProto, scope: Scope | None, place: str

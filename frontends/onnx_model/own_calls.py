@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ class OwnCalls:
     """The module calls that a file states.
 
     Attributes:
-        nodes: the call of each node of the main graph.
+        nodes: the call of each node of the main graph, stated or settled by its neighbours.
         classes: path of a module -> its class.
         callers: call -> the call that makes it; None for one that the root makes.
     """
@@ -76,7 +76,54 @@ def own_calls(model: onnx.ModelProto) -> OwnCalls | None:
     for call in known:
         around = records.get(call, {}).get("in")
         callers[call] = around if isinstance(around, str) and around in known else caller(call, known)
-    return OwnCalls(nodes, classes, callers)
+    return OwnCalls(_settled(model.graph, callers), classes, callers)
+
+
+def _settled(graph: onnx.GraphProto, callers: Mapping[str, str | None]) -> list[str]:
+    """Return the call of each node: of one that a tool has added, the innermost around its neighbours.
+
+    A quantiser puts nodes between those of a module, which would else leave the module and come back.
+    """
+    stated = [call_of(node) for node in graph.node]
+    returned = dict.fromkeys((output.name for output in graph.output), "#1")
+    given = {name: at for at, node in enumerate(graph.node) for name in node.output}
+    before, after = list(stated), list(stated)
+    for at, node in enumerate(graph.node):
+        if stated[at] is None:
+            calls = (before[given[name]] for name in node.input if name in given and given[name] < at)
+            before[at] = _innermost(calls, callers)
+    reading: dict[str, list[str | None]] = {name: [call] for name, call in returned.items()}
+    for at in range(len(stated) - 1, -1, -1):
+        node = graph.node[at]
+        if stated[at] is None:
+            calls = (call for name in node.output for call in reading.get(name, ()))
+            after[at] = _innermost(calls, callers)
+        for name in set(node.input):
+            reading.setdefault(name, []).append(after[at])
+    pairs = zip(before, after, strict=True)
+    return [_innermost(pair, callers) or "#1" for pair in pairs]
+
+
+def _innermost(calls: Iterable[str | None], callers: Mapping[str, str | None]) -> str | None:
+    """Return the innermost call around some, None left out; None for none."""
+    found: list[str] | None = None
+    for call in dict.fromkeys(calls):
+        if call is None or (found is not None and call == found[-1]):
+            continue
+        chain = _chain(call, callers)
+        common = chain if found is None else [a for a, b in zip(found, chain, strict=False) if a == b]
+        found = common or ["#1"]
+    return None if found is None else found[-1]
+
+
+def _chain(call: str, callers: Mapping[str, str | None]) -> list[str]:
+    """Return a call and those around it, the outermost first."""
+    chain: dict[str, None] = {}
+    at: str | None = call
+    while at is not None and at not in chain:
+        chain[at] = None
+        at = callers.get(at)
+    return list(chain)[::-1]
 
 
 def call_of(node: onnx.NodeProto) -> str | None:

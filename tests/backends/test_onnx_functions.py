@@ -247,6 +247,40 @@ def test_call_that_values_leave_and_enter_again_is_no_call_of_a_function() -> No
     assert [list(n.output) for n in model.graph.node] == [["a/Add"], ["y"]]
 
 
+def test_node_that_a_tool_adds_is_in_the_call_of_its_neighbours() -> None:
+    model = to_model(parse(TWO))
+    for node in model.graph.node:
+        if node.op_type == "Exp":
+            del node.metadata_props[:]
+    model.graph.node.append(helper.make_node("Neg", ["y"], ["z"]))
+    model.graph.output[0].name = "z"
+    graph = regraft.load(model)
+    names = graph.modules.call_names()
+    calls = [names[node.call or 0] for node in graph.operators()]
+    assert calls == ["a#1", "a#1", "a#1", "b#1", "b#1", "b#1", "#1"]
+    assert [f.name for f in to_model(graph, functions=True).functions] == ["Block"]
+
+
+def test_functions_of_classes_that_sound_alike_have_names_of_their_own() -> None:
+    text = LEAVING.replace("  %x = input", '  module "c" Block_1\n  module "d" Block_1\n  %x = input')
+    text = text.replace("%0 = Sin(%x)", "%0 = Sin(%9)").replace("%3 = Sin(%2)", "%3 = Cos(%2)")
+    body = "\n".join(
+        f'  %{a} = Sin(%{x}) : f32[4] @ "{call}#1"\n  %{b} = {kind}(%{a}) : f32[4] @ "{call}#1"'
+        for x, a, b, call, kind in (
+            ("x", 6, 7, "c", "Exp"),
+            ("7", 8, 10, "d", "Exp"),
+            ("10", 11, 12, "e", "Exp"),
+            ("12", 13, 14, "f", "Exp"),
+            ("14", 15, 16, "g", "Cos"),
+            ("16", 17, 9, "h", "Cos"),
+        )
+    )
+    more = "\n".join(f'  module "{name}" Block' for name in "efgh")
+    text = text.replace("  %x = input", f"{more}\n  %x = input").replace("  %0 = Sin", f"{body}\n  %0 = Sin")
+    names = [f.name for f in to_model(parse(text), functions=True).functions]
+    assert sorted(names) == ["Block_1", "Block_1_2", "Block_2"]
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

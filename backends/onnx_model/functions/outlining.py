@@ -130,10 +130,11 @@ class _Outlining:
         number, times = Counter[str](), Counter(classes.values())
         first = {key: bodies[0].region.number for key, bodies in chosen.items()}
         names: dict[str, str] = {}
+        unique = UniqueNames()  # as a class may be called as another one is with its number
         for key in sorted(chosen, key=lambda key: first[key]):
             name = classes[key]
             number[name] += 1
-            names[key] = name if times[name] == 1 else f"{name}_{number[name]}"
+            names[key] = unique.unique(name if times[name] == 1 else f"{name}_{number[name]}")
         for key, bodies in chosen.items():  # those inside first
             bodies.sort(key=lambda body: body.region.number)
             function = self.functions[key] = _Function(names[key], bodies)
