@@ -16,7 +16,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 # Without the libraries' own tests, a sixth of it; some files are templates, which do not compile.
 COMPILE_LIBRARIES := $(BIN)/python -W ignore -m compileall -qq -x 'site-packages/.*/tests/' $(VENV)/lib
 
-.PHONY: help demo browser docs picture test test-fast test-versions check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers golden clean conformance
+.PHONY: help demo browser docs picture test test-fast test-versions check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers certificates golden clean conformance
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -94,6 +94,9 @@ corpus-mxnet: $(READY)  ## the same of MXNet symbols
 optimisers: $(READY)  ## rewritten ONNX files beside onnxslim's and onnxsim's (installs both in a folder)
 	test -d out/optimisers || $(BIN)/python -m pip install --quiet --no-deps --target out/optimisers onnxslim==0.1.98 onnxsim==0.8.1 colorama
 	PYTHONPATH=out/optimisers $(BIN)/python benchmarks/optimisers.py --store
+
+certificates: $(READY)  ## the cost of checking a certificate beside a forward (BERT-base where transformers is installed)
+	$(BIN)/python benchmarks/certificates.py --store
 
 conformance: $(READY)  ## ONNX's own test suite in every mode and beside onnx2torch (installed in a folder), and its page in docs/: ONLY=REGEX
 	test -d out/onnx2torch || $(BIN)/python -m pip install --quiet --no-deps --target out/onnx2torch onnx2torch==1.5.15

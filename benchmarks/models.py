@@ -42,6 +42,8 @@ def model_and_input(name: str, batch: int = 2) -> tuple[Any, Any]:
         return getattr(examples_resnet(), name)().eval(), torch.randn(batch, *IMAGE)
     if name.startswith("vit_small"):
         return _vit_small(whole_layers=name.endswith("_layers")).eval(), torch.randn(batch, *IMAGE)
+    if name == "bert_base":
+        return _bert_base().eval(), torch.randint(0, 30000, (batch, 128))
     if name == "bert_like":
         return _bert_like().eval(), torch.randint(0, 1000, (batch, 128))
     try:
@@ -49,6 +51,26 @@ def model_and_input(name: str, batch: int = 2) -> tuple[Any, Any]:
     except (ImportError, RuntimeError) as error:  # the latter where its build does not fit torch's
         raise Missing(f"`{name}` needs torchvision: {error}") from error
     return getattr(torchvision.models, name)().eval(), torch.randn(batch, *IMAGE)
+
+
+def _bert_base() -> Any:
+    try:
+        from transformers import BertConfig, BertModel  # type: ignore[import-not-found]
+    except (ImportError, RuntimeError) as error:
+        raise Missing(f"`bert_base` needs transformers: {error}") from error
+    return BertModel(BertConfig())
+
+
+def draw_statistics(model: Any) -> None:
+    """Give normalisations scales, shifts and statistics as those of a trained net, in place of 1 and 0."""
+    from torch import nn
+
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            for tensor in (layer.running_mean, layer.bias.data):
+                tensor.normal_()
+            for tensor in (layer.running_var, layer.weight.data):
+                tensor.uniform_(0.5, 2)
 
 
 def _bert_like() -> Any:

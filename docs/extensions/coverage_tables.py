@@ -27,6 +27,11 @@ TARGETS = {
     "onnx2torch": ("onnx2torch", "onnx2torch"),
 }
 """Target of a run -> its column, in English and in Chinese."""
+CERTIFICATE_COLUMNS = (
+    ["model", "operators", "forward", "a prime", "a prime, all evaluated", "once"],
+    ["模型", "运算符", "前向", "每个素数", "每个素数，全部求值", "一次"],
+)
+"""The columns of the cost of certificates, in English and in Chinese."""
 _SHOWN = 10
 """Reasons for failures that are listed, the most frequent first."""
 
@@ -105,3 +110,22 @@ def _code(text: str) -> str:
     """A text as it is, whatever marks are in it."""
     fence = "``" if "`" in text else "`"
     return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
+
+
+def write_certificates(writer: Writer, folder: Path = RESULTS) -> None:
+    """The cost of the check of a certificate, beside a forward of ONNX Runtime."""
+    path = folder / "certificates.json"
+    if not path.is_file():
+        return
+    run = json.loads(path.read_text(encoding="utf-8"))
+    head = CERTIFICATE_COLUMNS[writer.is_chinese]
+    lines = [head, ["---", *("---:" for _ in head[1:])]]
+    for row in run["rows"]:
+        ratios = [
+            f"{row[key]:.2f} s ({row[key] / row['forward']:.1f})" for key in ("prime", "evaluated", "once")
+        ]
+        lines.append([f"`{row['model']}`", str(row["operators"]), f"{row['forward']:.3f} s", *ratios])
+    day, commit = run["measured"], run["commit"]
+    when = f"测于 {day}，提交 `{commit}`。" if writer.is_chinese else f"Measured on {day}, commit `{commit}`."
+    writer.add(when)
+    writer.add(*("| " + " | ".join(line) + " |" for line in lines))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from coverage_tables import write_corpora
+from coverage_tables import write_certificates, write_corpora
 from difference_tables import write_differences
 from sphinx.application import Sphinx
 
@@ -248,6 +248,7 @@ GENERATED: dict[str, Callable[[Writer], None]] = {
     "api": write_api,
     "operators": write_operators,
     "corpora": write_corpora,
+    "certificates": write_certificates,
     "differences": write_differences,
     **{name: write_measured(name) for name in ("mutants", "right", "kills")},
 }

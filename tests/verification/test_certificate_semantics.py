@@ -56,10 +56,14 @@ ROWS = (
 )
 
 
+EMPTY = recheck.Graph([], [], {}, [], [], {})
+NOTHING = recheck.Certificate(Path(), {}, EMPTY, EMPTY, EMPTY, [], [{}], [], [])
+
+
 def empty_run() -> recheck.Run:
     """Return a run without graphs, in one field."""
     tensors = recheck.Tensors(Path(), {})
-    check = recheck.Check(None, tensors, [2097143], b"k")
+    check = recheck.Check(NOTHING, tensors, [2097143], b"k")
     return recheck.Run(check, 2097143, {})
 
 
