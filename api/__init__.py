@@ -24,7 +24,7 @@ from .extensions import further_passes, parse_pass
 from .load_options import loading as loading_options
 from .target_capture import capture_or_name
 from .targets import Rewritten, graph_of
-from .verdicts import settle_verdict
+from .verdicts import certifies, settle_verdict
 
 if TYPE_CHECKING:
     from ..verification import Report
@@ -268,6 +268,7 @@ def verify(
             oracle=oracle,
             write_map=None if write_map is None else Path(write_map),
             recipes=scripts,
+            exactly=certifies(certificate) and expected is None,
         )
     if html is not None:
         from .pages import write_page

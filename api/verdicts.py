@@ -18,8 +18,19 @@ if TYPE_CHECKING:
 _LEAST = 0.5
 """Seconds of processor time that a certificate may take however short the comparison was."""
 
+_MOST = 1 << 30
+"""Bytes of parameters above which a certificate is made only where somebody asks for it: it holds both sides'
+tensors in a file of its own meanwhile."""
+
 _TO_SETTLE = 10.0
 """The same where the comparison leaves something open that a certificate can settle."""
+
+
+def certifies(wanted: bool | None) -> bool:
+    """Whether a verdict uses a certificate, where that is asked for or left to the default."""
+    from ..verification.certificate.verdict import certifies_by_default
+
+    return certifies_by_default() if wanted is None else wanted
 
 
 def settle_verdict(
@@ -45,14 +56,16 @@ def settle_verdict(
         wanted: whether to make it, whatever it costs; None makes it where it costs no more.
         trust: as in `load`.
     """
-    from ..verification.certificate.verdict import certifies_by_default, is_open, make_certificate, settle
+    from ..verification.certificate.verdict import is_open, make_certificate, settle
 
     apart = report.training or report.recipes or report.nets or report.scope or report.one_model
-    if apart or not (certifies_by_default() if wanted is None else wanted):
+    if apart or not certifies(wanted):
         return report
     open_ = is_open(report)
     dear = not isinstance(target, Graph) and Path(target).is_dir()
     if not open_ and (not report.passed or (dear and not wanted)):
+        return report
+    if not wanted and sum(parameter.data.nbytes for parameter in source.parameters()) > _MOST:
         return report
     certificate, note = make_certificate(
         source,

@@ -214,3 +214,48 @@ def test_it_is_given_up_behind_its_time_and_for_outputs_in_another_order() -> No
     other = two.copy()
     other.outputs = other.outputs[::-1]
     assert make_certificate(two, lambda: other, lambda g: None, 10.0) == (None, "")
+
+
+class Gate(nn.Module):
+    def __init__(self, low: float = -1e9, bound: float = 50.0, otherwise: bool = False) -> None:
+        super().__init__()
+        self.low, self.bound, self.otherwise = low, bound, otherwise
+
+    def forward(self, y: torch.Tensor) -> torch.Tensor:
+        gates = torch.softmax(y.masked_fill(y > 1, self.low), -1)
+        if self.otherwise:
+            return -torch.maximum(-gates * y, torch.tensor(-self.bound))
+        return (y * gates).clamp(max=self.bound)
+
+
+class Port(nn.Module):
+    def __init__(self, **numbers: Any) -> None:
+        super().__init__()
+        self.layer, self.gate, self.head = nn.Linear(8, 6), Gate(**numbers), nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.gate(self.layer(x)))
+
+
+def test_nets_that_were_written_apart() -> None:
+    x = (torch.randn(3, 8),)
+    right = regraft.verify(Port().eval(), Port(otherwise=True).eval(), x, certificate=True)
+    assert right.summary().startswith("equal, exactly as read: "), right.render()
+    assert right.certificate is not None
+    assert right.certificate.grade == "algebraic"
+    assert not any("exactly" in note for note in right.notes)
+    for numbers, told in (
+        ({"low": -1e4}, "operand of `Where` -1e+09 against -10000 - at "),
+        ({"bound": 80.0}, "operand of `Min` 50 against 80 - at "),
+    ):
+        wrong = regraft.verify(Port().eval(), Port(**numbers).eval(), x, certificate=True)
+        assert wrong.summary().startswith("equal: "), wrong.render()  # no input that was tried shows it
+        assert wrong.notes[0].startswith(f"not exactly equal, as they were read: {told}")
+        assert "test_certified_verdicts.py:" in wrong.notes[0]
+        without = regraft.verify(Port().eval(), Port(**numbers).eval(), x)
+        assert without.certificate is None
+        assert not any("exactly" in note for note in without.notes)
+    trained = regraft.verify(Port(), Port(), x, train=True, certificate=True)
+    assert trained.summary().startswith("equal: ")
+    apart = regraft.verify(Port().eval(), Port().eval(), x, copy=False, certificate=True)
+    assert not apart.passed

@@ -118,9 +118,12 @@ def make_certificate(
 
 
 def _pair_alike(source: Graph, target: Graph) -> bool:
-    """Whether outputs that have one place also have one name, as far as names are the same."""
-    mine, theirs = ([name for name, _ in graph.outputs] for graph in (source, target))
-    return mine == theirs or sorted(mine) != sorted(theirs)
+    """Whether inputs and outputs that have one place also have one name, as far as names are the same."""
+    sides = [
+        ([node.name for node in graph.input_nodes()], [name for name, _ in graph.outputs])
+        for graph in (source, target)
+    ]
+    return all(mine == theirs or sorted(mine) != sorted(theirs) for mine, theirs in zip(*sides, strict=True))
 
 
 def is_open(report: Report) -> bool:

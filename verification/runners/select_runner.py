@@ -107,18 +107,24 @@ def paired_runner(
     """
     runtime = _find_live_runtime(graph)
     if runtime is None:
-        graph = graph.copy()
-        paths = graph.parameter_paths()
-        for parameter in graph.parameters():
-            names = paths.get(parameter.key, [parameter.declared])
-            found = next((values[n] for n in names if n in values), None)
-            if found is not None and not (graph.origin.trusted and _holds(parameter, found)):
-                parameter.data = TensorData.of(found)
-                graph.origin.trusted = False  # the file has its own values
+        graph = with_values(graph, values)
         return PairedRunner(own_runner(graph, threads), modules, integers_of(graph), order)
     runner: ModelRunner = runtime.load().model_runner(graph)
     runner.fill(values)
     return PairedRunner(runner, modules, integers_of(graph), order)
+
+
+def with_values(graph: Graph, values: Mapping[str, np.ndarray]) -> Graph:
+    """Return a copy of a graph whose parameters have other values, by their names."""
+    graph = graph.copy()
+    paths = graph.parameter_paths()
+    for parameter in graph.parameters():
+        names = paths.get(parameter.key, [parameter.declared])
+        found = next((values[n] for n in names if n in values), None)
+        if found is not None and not (graph.origin.trusted and _holds(parameter, found)):
+            parameter.data = TensorData.of(found)
+            graph.origin.trusted = False  # the file has its own values
+    return graph
 
 
 def _holds(parameter: Parameter, values: np.ndarray) -> bool:
