@@ -69,7 +69,7 @@ def measured(name: str, rounds: int, folder: Path) -> dict[str, Any]:
     times = in_turns(jobs, rounds)
     turns = zip(times["one"], times["several"], strict=True)
     prime = statistics.median(more - less for less, more in turns) / (PRIMES - 1)
-    full = {job: min(found) for job, found in in_turns({"one": whole(1), "two": whole(2)}, 2).items()}
+    full = {job: min(found) for job, found in in_turns({"one": whole(1), "two": whole(2)}, 4).items()}
     return {
         "model": name,
         "operators": len(certificate.source.nodes),

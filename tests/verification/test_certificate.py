@@ -266,6 +266,26 @@ def test_an_attribute_that_the_checker_does_not_read_certifies_nothing(tmp_path:
     assert (report["equal"], report["grade"]) == (False, "tested")
 
 
+def test_structure_decides_without_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a folded normalisation for the layer that it was, whatever a convolution computes."""
+    source = filled(CONV)
+    monkeypatch.setitem(recheck.FUNCTIONS, "convolved", None)
+    found = certify(source, filled(FOLDED, **folded(source)), output=tmp_path / "c.json", seed=1)
+    assert (found.passed, found.grade) == (True, "folded"), found.report
+
+
+@pytest.mark.parametrize("value", ["1", [1.5, 1, 1, 1], [1, 1, 1, 1 << 50], 1.5])
+def test_an_attribute_of_another_type_certifies_nothing(tmp_path: Path, value: object) -> None:
+    source, path = filled(CONV), tmp_path / "c.json"
+    certify(source, source, output=path, seed=1)
+    document = json.loads(path.read_text())
+    for side in ("source", "target"):
+        document[side]["nodes"][0]["attributes"]["pads"] = value
+    path.write_text(json.dumps(document))
+    report = recheck.check(recheck.read_certificate(path), seed=1)
+    assert (report["equal"], report["grade"]) == (False, "tested")
+
+
 def test_a_softmax_shifted_otherwise_needs_an_axiom(tmp_path: Path) -> None:
     shift = """
   %m = ReduceMean(%x, %a) {keepdims=1} : f32[4,1]

@@ -1323,8 +1323,9 @@ class Call:
                 named.update((n, self._attribute(n, v, k)) for n, k, v in there)
             elif p.kind is p.KEYWORD_ONLY:
                 need(name in attrs or p.default is not p.empty, f"attribute `{name}` is missing")
-                value, plain_ = attrs.pop(name, p.default), name not in attrs and kind is not float
-                named[name] = value if plain_ else self._attribute(name, value, kind)
+                own = name in attrs or kind is float  # a default is a float32 too
+                value = attrs.pop(name, p.default)
+                named[name] = self._attribute(name, value, kind) if own else value
             else:
                 val = operands.pop(0) if operands else None
                 need(val or name in attrs or p.default is not p.empty, f"operand `{name}` is missing")
