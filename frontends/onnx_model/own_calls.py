@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 
 from ...ir import parse_json
-from ...ir.outside.onnx_functions import CALLS, NODE_CALL, NODE_CLASS, caller, metadata
+from ...ir.outside.onnx_functions import CALLS, INNER_CALL, NODE_CALL, NODE_CLASS, caller, metadata
 from .scopes import Scope, clean_name, with_holders
 
 _CONSTANT = "constant"
@@ -58,6 +58,8 @@ def own_calls(model: onnx.ModelProto) -> OwnCalls | None:
     nodes = [call_of(node) or "#1" for node in model.graph.node]
     if text is None or all(call == "#1" for call in nodes):
         return None
+    if any(metadata(node.metadata_props, INNER_CALL) for node in model.graph.node):
+        return None  # another tool put the bodies of functions in place, under names that say nothing
     stated = parse_json(text.encode() if isinstance(text, str) else text, CALLS)
     records: dict[str, dict[str, Any]] = {
         call: record
@@ -65,11 +67,12 @@ def own_calls(model: onnx.ModelProto) -> OwnCalls | None:
         if isinstance(record, dict)
     }
     classes: dict[str, str] = {}
-    known = set(records)
+    known = {*records, "#1"}
     for node in _all_nodes(model.graph):
-        call = call_of(node) or "#1"
-        known.add(call)
-        _state(classes, call, metadata(node.metadata_props, NODE_CLASS))
+        call = call_of(node)
+        if call is not None:
+            known.add(call)
+            _state(classes, call, metadata(node.metadata_props, NODE_CLASS))
     for call, record in records.items():
         _state(classes, call, record.get("class"))
     callers: dict[str, str | None] = {}

@@ -31,6 +31,9 @@ layer that computes more than it did in the source, and "in" is the call that ma
 NODE_CALL = "regraft.call"
 """Key of a node's metadata: the module call that it belongs to, ``path#n``, or that it is."""
 
+INNER_CALL = "regraft.inner_call"
+"""The same key in a function, where names are relative: another tool that puts bodies in place keeps them."""
+
 NODE_CLASS = "regraft.class"
 """Key of a node's metadata: the class of that module."""
 
@@ -105,6 +108,7 @@ def copy_node(
     names: Mapping[str, str],
     made: Callable[[str], str],
     call: Callable[[str], str],
+    key: str = NODE_CALL,
 ) -> onnx.NodeProto:
     """Return a node with other names of values and calls; nested graphs get names of their own.
 
@@ -112,7 +116,8 @@ def copy_node(
         node: the node.
         names: value -> its other name, for those that it reads and gives; others stay.
         made: gives a name for a value or a node within nested graphs.
-        call: gives a name for the call of a nested node.
+        call: gives a name for the call that it states, or a nested node.
+        key: of the metadata in which they state it.
     """
     new = onnx.NodeProto()
     new.CopyFrom(node)
@@ -121,12 +126,19 @@ def copy_node(
             values[at] = names.get(name, name)
     for attribute in new.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
-            _rename(attribute.g, names, made, call)
+            _rename(attribute.g, names, made, call, key)
+    for entry in new.metadata_props:
+        if entry.key in (NODE_CALL, INNER_CALL):
+            entry.value, entry.key = call(metadata([entry], entry.key) or "#1"), key
     return new
 
 
 def _rename(
-    graph: onnx.GraphProto, names: Mapping[str, str], made: Callable[[str], str], call: Callable[[str], str]
+    graph: onnx.GraphProto,
+    names: Mapping[str, str],
+    made: Callable[[str], str],
+    call: Callable[[str], str],
+    key: str,
 ) -> None:
     own, graph.name = dict(names), made(graph.name)
     values = [i.name for i in graph.input] + [t.name for t in graph.initializer]
@@ -135,17 +147,9 @@ def _rename(
     for value in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
         value.name = own.get(value.name, value.name)
     for at, node in enumerate(graph.node):
-        new = copy_node(node, own, made, call)
+        new = copy_node(node, own, made, call, key)
         new.name = made(node.name) if node.name else ""
-        name_call(new, call)
         graph.node[at].CopyFrom(new)
-
-
-def name_call(node: onnx.NodeProto, call: Callable[[str], str]) -> None:
-    """Change the name of the call that a node states."""
-    for entry in node.metadata_props:
-        if entry.key == NODE_CALL:
-            entry.value = call(metadata([entry], NODE_CALL) or "#1")
 
 
 def has_functions(model: onnx.ModelProto) -> bool:
@@ -254,7 +258,7 @@ class _Inlining:
             raise ModelError(
                 "E101", "expected functions without recursion, got one that calls itself", place=node.name
             )
-        stated = metadata(node.metadata_props, NODE_CALL) or f"{node.name}#1"
+        stated = _call_of(node) or f"{node.name}#1"
         text = metadata(node.metadata_props, NODE_CALLS)
         exceptions = {} if text is None else _records(text, node.name)
 
@@ -273,7 +277,7 @@ class _Inlining:
                 raise ModelError(
                     "E106", "expected nodes in proportion to the file once functions are written out"
                 )
-            own = metadata(each.metadata_props, NODE_CALL) or "#1"
+            own = _call_of(each) or "#1"
             before, after = scope(own), scope(call(own))
             for name in each.output:
                 if name and name not in values:
@@ -299,7 +303,6 @@ class _Inlining:
 
         new = copy_node(node, frame.values, made, frame.call)
         new.name = self.names.unique(after + node.name.removeprefix(before))
-        name_call(new, frame.call)
         self.graph.node.append(new)
 
     def _state(self, function: onnx.FunctionProto, frame: _Frame, own: str, given: set[str]) -> None:
@@ -311,6 +314,10 @@ class _Inlining:
                 new.name = frame.values[info.name]
         for name, record in self.stated[function.name].items():
             self.inner.setdefault(own, []).append((frame.call(name), _placed(record, frame)))
+
+
+def _call_of(node: onnx.NodeProto) -> str | None:
+    return metadata(node.metadata_props, INNER_CALL) or metadata(node.metadata_props, NODE_CALL)
 
 
 def _placed(record: Any, frame: _Frame) -> Any:

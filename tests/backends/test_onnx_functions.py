@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.inliner
 import onnxruntime
 import pytest
 import torch
@@ -207,6 +208,16 @@ def test_file_is_read_with_its_modules(written: tuple[Graph, Path, Path], tmp_pa
         regraft.save(regraft.rewrite(each), tmp_path / str(number), "torch")
         classes.append(re.findall(r"^class (\w+)", (tmp_path / str(number) / "model.py").read_text(), re.M))
     assert classes[0] == classes[1]
+
+
+def test_bodies_that_another_tool_put_in_place_are_layers_by_their_weights(
+    written: tuple[Graph, Path, Path], tmp_path: Path
+) -> None:
+    graph, path, _ = written
+    onnx.save(onnx.inliner.inline_local_functions(onnx.load(path)), tmp_path / "net.onnx")
+    classes = {module.class_name for module in regraft.load(tmp_path / "net.onnx").modules}
+    assert "Attention" not in classes
+    assert regraft.verify(graph, tmp_path / "net.onnx").passed
 
 
 def test_change_within_a_function_is_found(written: tuple[Graph, Path, Path], tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from ....ir.outside.onnx_functions import (
     UniqueNames,
     copy_node,
     metadata,
-    name_call,
     scope,
     within,
 )
@@ -255,7 +254,6 @@ class _Key:
         )
         node.ClearField("name")
         node.ClearField("doc_string")
-        name_call(node, lambda call: self._body.labels.get(call, call))
         return node.SerializeToString(deterministic=True)
 
     def _token(self, name: str) -> str:
@@ -288,9 +286,9 @@ class _Key:
         return f"x{self._entered[name]}" if name in self._entered else name
 
 
-def call_metadata(call: str, class_name: str, names: Mapping[str, str]) -> dict[str, str]:
+def call_metadata(key: str, call: str, class_name: str, names: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata of a function's call."""
-    found = {NODE_CALL: call, NODE_CLASS: class_name}
+    found = {key: call, NODE_CLASS: class_name}
     if names:
         found[NODE_CALLS] = json.dumps(names, ensure_ascii=False)
     return found

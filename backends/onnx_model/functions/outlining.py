@@ -13,10 +13,11 @@ import onnx
 from ....ir.outside.onnx_functions import (
     CALLS,
     FUNCTIONS,
+    INNER_CALL,
+    NODE_CALL,
     UniqueNames,
     caller,
     copy_node,
-    name_call,
     scope,
     within,
 )
@@ -307,9 +308,8 @@ class _Frame:
         def made(name: str) -> str:
             return self._value_names.unique(self._name(leaf, name))
 
-        node = copy_node(leaf.node, names, made, self._label)
+        node = copy_node(leaf.node, names, made, self._label, INNER_CALL)
         node.name = self._node_names.unique(self._name(leaf, node.name))
-        name_call(node, self._label)
         self.nodes.append(node)
 
     def _give(self, leaf: Leaf, at: int, name: str) -> None:
@@ -372,7 +372,8 @@ class _Frame:
             function.name, inputs, outputs, name=self._node_names.unique(path), domain=FUNCTIONS
         )
         names = self._exceptions(body)
-        stated = call_metadata(label, self._all.calls.classes.get(region.call, ""), names)
+        key = NODE_CALL if self._function is None else INNER_CALL
+        stated = call_metadata(key, label, self._all.calls.classes.get(region.call, ""), names)
         for key, value in stated.items():
             node.metadata_props.add(key=key, value=value)
         self.nodes.append(node)
