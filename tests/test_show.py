@@ -170,7 +170,7 @@ class TestTable:
         graph = regraft.load(EXAMPLES / "shared_weight-symbol.json", {"data": "1x1x3x3"})
         regraft.save(graph, tmp_path / "net.onnx", to="onnx")
         rows = table(invoke(tmp_path / "net.onnx", "--columns", "all"))
-        assert rows[-1]["line"].split()[1] == "Conv"
+        assert rows[-1]["line"].split()[1] == "Convolution"
         assert "f32[N,1,1,1] 3x3 9" in rows[-1]["line"]
 
 
