@@ -29,6 +29,7 @@ class TestWords:
         tensor: the class of tensors.
         from_numpy: what makes a tensor of an array.
         to_numpy: what makes an array of a tensor, behind it.
+        module: what it calls a module.
     """
 
     framework: str
@@ -37,6 +38,7 @@ class TestWords:
     tensor: str
     from_numpy: str
     to_numpy: str
+    module: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class RecordedCall:
 
     Attributes:
         class_name: the emitted class.
-        cell: the module as an expression, ``net.layer1[0]``.
+        module: the module as an expression, ``net.layer1[0]``.
         source: the source's name of it, ``the source's `layer1.0```.
         arguments: the call's arguments as source, where ``{0}`` stands for the first input.
         inputs: tensors that entered the call.
@@ -55,7 +57,7 @@ class RecordedCall:
     """
 
     class_name: str
-    cell: str
+    module: str
     source: str
     arguments: tuple[str, ...]
     inputs: list[np.ndarray]
@@ -143,12 +145,13 @@ def _check_function(recording: Recording, words: TestWords) -> str:
             "",
             "",
         ]
+    called = f"{words.module}(*inputs)"
     lines += [
-        f"def check(cell, name, tolerance={_number(TOLERANCE)}):",
+        f"def check({words.module}, name, tolerance={_number(TOLERANCE)}):",
         '    """Compare the results of a call with the recorded ones, relative to the largest value or 1."""',
         f"    inputs = map({words.from_numpy}, recorded(f'{{name}}.input'))",
         "    outputs = recorded(f'{name}.output')",
-        f"    results = {'tensors(cell(*inputs))' if several else f'[cell(*inputs){words.to_numpy}]'}",
+        f"    results = {f'tensors({called})' if several else f'[{called}{words.to_numpy}]'}",
         "    assert len(results) == len(outputs)",
         "    for found, expected in zip(results, outputs):",
         "        assert found.shape == expected.shape",
@@ -161,12 +164,14 @@ def _test(call: RecordedCall, name: str) -> str:
     plain = call.arguments == tuple(f"{{{at}}}" for at in range(len(call.inputs)))
     names = [f"x{at}" for at in range(len(call.inputs))] if len(call.inputs) > 1 else ["x"]
     given = ", ".join(argument.format(*names) for argument in call.arguments)
-    cell = call.cell if plain else f"lambda {', '.join(names[: len(call.inputs)])}: {call.cell}({given})"
+    called = call.module
+    if not plain:
+        called = f"lambda {', '.join(names[: len(call.inputs)])}: {call.module}({given})"
     tolerance = "" if call.tolerance == TOLERANCE else f", tolerance={_number(call.tolerance)}"
     return (
         f"def test_{name}(net):\n"
         f'    """{_escape(call.source)}."""\n'
-        f'    check({cell}, "{call.class_name}"{tolerance})\n'
+        f'    check({called}, "{call.class_name}"{tolerance})\n'
     )
 
 

@@ -45,4 +45,5 @@ WORDS = TestWords(
     tensor="Tensor",
     from_numpy="Tensor",
     to_numpy=".asnumpy()",
+    module="cell",
 )

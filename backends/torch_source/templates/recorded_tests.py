@@ -43,4 +43,5 @@ WORDS = TestWords(
     tensor="torch.Tensor",
     from_numpy="torch.from_numpy",
     to_numpy=".detach().numpy()",
+    module="module",
 )
