@@ -316,9 +316,14 @@ class ModuleTree:
                     inside = [p for p in found[call.module] if p.startswith(f"{above}.") or not above]
                     path = (inside or found[call.module])[0]
             canonical[call.module] = path
-        for key in self._walk_keys():  # never called: under the canonical path of its first parent
-            if key not in canonical:
-                canonical[key] = found[key][0]
+        holders: dict[int, tuple[int, str]] = {}
+        for key in self._walk_keys():
+            if key not in canonical:  # never called: under the canonical path of its first parent
+                parent, name = holders.get(key, (key, ""))
+                path = f"{canonical[parent]}.{name}" if canonical.get(parent) else name
+                canonical[key] = path if path in found[key] else found[key][0]
+            for name, child in self._modules[key].children.items():
+                holders.setdefault(child, (key, name))
         return {
             key: (canonical[key], *(p for p in paths if p != canonical[key])) for key, paths in found.items()
         }

@@ -321,3 +321,34 @@ def test_a_step_of_a_renamed_module_is_compared(tmp_path):
     graph = regraft.load(Renamed().eval(), (torch.rand(2, 4),))
     regraft.save(regraft.rewrite(graph, to="torch"), tmp_path / "a", to="torch")
     assert regraft.verify(graph, tmp_path / "a", train=True).passed
+
+
+class Listed(nn.Module):
+    """Layers in a list, which no call is of."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, x):
+        return self.layers[1](self.layers[0](x))
+
+
+class Twice(nn.Module):
+    """A module with a list, first registered where it is not called."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = Listed()
+        self.blocks = nn.ModuleList([Block(self.first, nn.Identity()) for _ in range(2)])
+
+    def forward(self, x):
+        return self.blocks[1](self.blocks[0](x))
+
+
+def test_a_list_in_a_shared_module_is_found(tmp_path):
+    model = Twice().eval()
+    graph = regraft.load(model, (torch.rand(2, 4),))
+    regraft.save(regraft.rewrite(graph, to="torch"), tmp_path / "a", to="torch")
+    net = both_ways(model, tmp_path / "a")
+    assert net.blocks[1].shared is net.first
