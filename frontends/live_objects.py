@@ -33,13 +33,16 @@ class Snapshot:
 
     Attributes:
         tensors: those found.
+        has_changed: whether `restore` found anything to put back.
     """
 
     def __init__(
         self, models: Iterable[Any], is_module: Callable[[Any], bool], is_tensor: Callable[[Any], bool]
     ) -> None:
         self.tensors: list[Any] = []
-        self._undo: list[Callable[[], None]] = []
+        self.has_changed = False
+        self._undo: list[Callable[[], bool]] = []
+        self._empty: list[Any] = []
         self._is_module, self._is_tensor = is_module, is_tensor
         self._seen: dict[int, Any] = {}  # alive, so that no other object gets an id of theirs
         self._kinds: dict[type, None] = {}
@@ -77,6 +80,8 @@ class Snapshot:
                 callables.append(found)
             elif sort == "tuple":
                 held = found
+            elif sort == "container" and not found:
+                self._empty.append(found)
             elif sort == "container":
                 self._undo.append(container_kept(found))
                 held = list(found.values()) if isinstance(found, MutableMapping) else found
@@ -106,50 +111,77 @@ class Snapshot:
     def _is_own(self, found: Any, code: ReachedCode) -> bool:
         """Whether an object at a global name is the model's: of others, only containers and code count."""
         sort = self._sort(found)
-        return sort != "object" or code.is_own(type(found).__module__)
+        plain = type(found) is types.SimpleNamespace
+        return sort != "object" or plain or code.is_own(type(found).__module__)
 
     def restore(self) -> None:
         """Put everything back, in place; what has not changed is not touched."""
+        for filled in filter(None, self._empty):
+            filled.clear()
+            self.has_changed = True
         for undo in self._undo:
-            undo()
+            if undo():
+                self.has_changed = True
 
 
-def container_kept(found: Any) -> Callable[[], None]:
-    """Return the function that restores the contents of a container, with their order, if they change."""
+def container_kept(found: Any) -> Callable[[], bool]:
+    """Return the function that restores the contents of a container, with their order, if they changed.
+
+    As all such functions it returns whether they did; a copy is no change.
+    """
     if isinstance(found, MutableMapping):
         items = dict(found)
 
-        def undo_items() -> None:
+        def undo_items() -> bool:
             same = len(found) == len(items) and all(map(is_, found, items))
-            if not same or not all(map(is_, found.values(), items.values())):
-                found.clear()
-                found.update(items)
+            if same and all(map(is_, found.values(), items.values())):
+                return False
+            same = _alike(dict(found), items)
+            found.clear()
+            found.update(items)
+            return not same
 
         return undo_items
     before = list(found)
 
-    def undo() -> None:
-        if len(found) != len(before) or any(a is not b for a, b in zip(found, before, strict=True)):
-            found.clear()
-            (found.update if isinstance(found, set) else found.extend)(before)
+    def undo() -> bool:
+        if len(found) == len(before) and all(map(is_, found, before)):
+            return False
+        same = _alike(list(found), before)
+        found.clear()
+        (found.update if isinstance(found, set) else found.extend)(before)
+        return not same
 
     return undo
 
 
-def _class_kept(kind: type) -> Callable[[], None]:
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two objects are the same, or containers of the same."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) in USUAL_ATOMS or type(a) is set:
+        return bool(a == b)
+    if type(a) in (list, tuple):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return type(a) in (dict, OrderedDict) and list(a) == list(b) and all(map(_alike, a.values(), b.values()))
+
+
+def _class_kept(kind: type) -> Callable[[], bool]:
     """A class, whose attributes may count calls or keep a cache for all its objects."""
     before = {n: v for n, v in vars(kind).items() if not n.startswith("__")}
     contents = [container_kept(v) for v in before.values() if type(v) in _CONTAINERS]
 
-    def undo() -> None:
+    def undo() -> bool:
         now = {n: v for n, v in vars(kind).items() if not n.startswith("__")}
-        for name in now.keys() - before.keys():
+        added = now.keys() - before.keys()
+        replaced = [name for name, value in before.items() if now.get(name) is not value]
+        for name in added:
             delattr(kind, name)
-        for name, value in before.items():
-            if now.get(name) is not value:
-                setattr(kind, name, value)
-        for each in contents:
-            each()
+        for name in replaced:
+            setattr(kind, name, before[name])
+        return any([bool(added or replaced), *(each() for each in contents)])
 
     return undo
 

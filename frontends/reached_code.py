@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dis import get_instructions, opmap
 from typing import Any
 
-_Undo = Callable[[], None]
+_Undo = Callable[[], bool]
 _MISSING = object()
 _ENTRIES = frozenset({"forward", "construct"})
 """The methods by which a framework runs a module; those with two underscores are run by Python."""
@@ -101,7 +101,8 @@ class ReachedCode:
                 ready.append(value)
             else:
                 self._waiting.setdefault(name, []).append(value)
-        return [v for v in ready if isinstance(v, CALLABLES)]
+        own = [v for n, v in vars(kind).items() if not n.startswith("__") and not isinstance(v, CALLABLES)]
+        return [v for v in ready if isinstance(v, CALLABLES)] + [v for v in own if hasattr(v, "__dict__")]
 
     def _of_function(self, function: types.FunctionType) -> list[Any]:
         if _package(function.__module__) in _LIBRARIES:
@@ -165,12 +166,15 @@ def _contents(cell: types.CellType) -> list[Any]:
 def _cell_kept(cell: types.CellType) -> _Undo:
     before = _contents(cell)
 
-    def undo() -> None:
+    def undo() -> bool:
         now = _contents(cell)
         if before and not (now and now[0] is before[0]):
             cell.cell_contents = before[0]
         elif now and not before:
             del cell.cell_contents
+        else:
+            return False
+        return True
 
     return undo
 
@@ -178,12 +182,14 @@ def _cell_kept(cell: types.CellType) -> _Undo:
 def _names_kept(home: dict[str, Any], names: Iterable[str]) -> _Undo:
     before = {name: home.get(name, _MISSING) for name in names}
 
-    def undo() -> None:
-        for name, value in before.items():
-            if value is _MISSING:
+    def undo() -> bool:
+        changed = [name for name, value in before.items() if home.get(name, _MISSING) is not value]
+        for name in changed:
+            if before[name] is _MISSING:
                 home.pop(name, None)
-            elif home.get(name, _MISSING) is not value:
-                home[name] = value
+            else:
+                home[name] = before[name]
+        return bool(changed)
 
     return undo
 
@@ -191,20 +197,22 @@ def _names_kept(home: dict[str, Any], names: Iterable[str]) -> _Undo:
 def _cache_kept(cached: Any) -> _Undo:
     """Return the function that removes the entries that calls have added to a cache since.
 
-    Entries that a full cache has given up for those are computed anew when they are next asked for.
+    A cache's entries change no result, so that it tells of no change. Entries that a full cache has given up
+    for those are computed anew when they are next asked for.
     """
     before = cached.cache_info()
     keys = set(_entries_of(cached) or ()) if before.currsize else set()
 
-    def undo() -> None:
+    def undo() -> bool:
         if cached.cache_info().misses == before.misses and cached.cache_info().currsize >= before.currsize:
-            return
+            return False
         entries = _entries_of(cached)
         if not keys or entries is None:
             cached.cache_clear()
-            return
+            return False
         for key in set(entries) - keys:
             del entries[key]  # which the cache takes for the deed of another thread
+        return False
 
     return undo
 

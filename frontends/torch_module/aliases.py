@@ -20,6 +20,10 @@ class WriteError(UnsupportedError):
     """A write in place that is not followed here; PyTorch's own functionalisation may know a way."""
 
 
+MEMORY = "regraft_memory"
+"""In a node's meta: its tensor's storage, where `val` is the tensor of a node that it copies."""
+
+
 class Aliases:
     """Tracks fx nodes that share memory, and updates them when one is overwritten.
 
@@ -186,6 +190,8 @@ def view_source(node: Node) -> Node | None:
 
 def storage_of(node: Node) -> int | None:
     """Return the storage of a node's tensor; None for no tensor, or a sparse one."""
+    if MEMORY in node.meta:
+        return node.meta[MEMORY]
     fake: Any = node.meta.get("val")
     if not hasattr(fake, "untyped_storage"):
         return None

@@ -63,7 +63,10 @@ def _casts(node: Node, region: tuple[Any, ...]) -> dict[Node, torch.dtype]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     mode = fake_mode(node)
-    operands = {id(n.meta["val"]): n for n in node.all_input_nodes if hasattr(n.meta.get("val"), "dtype")}
+    operands: dict[int, list[Node]] = {}  # copies of a node have one tensor
+    for operand in node.all_input_nodes:
+        if hasattr(operand.meta.get("val"), "dtype"):
+            operands.setdefault(id(operand.meta["val"]), []).append(operand)
     if mode is None or not operands:
         return {}
     found: dict[Node, torch.dtype] = {}
@@ -74,7 +77,7 @@ def _casts(node: Node, region: tuple[Any, ...]) -> dict[Node, torch.dtype]:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
             if func is torch.ops.aten._to_copy.default and id(args[0]) in operands and not self.computing:
-                found[operands[id(args[0])]] = result.dtype
+                found.update((operand, result.dtype) for operand in operands[id(args[0])])
             elif func.namespace != "prim":  # which asks for a device
                 self.computing = True
             return result

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import traceback
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .export.export_errors import user_location
@@ -34,6 +36,11 @@ class NodePlaces:
 
 def source_line(node: Node) -> str:
     """Return ``file:line`` of the user's code that made a node, or empty."""
-    trace = node.meta.get("stack_trace") or ""
-    frames = [traceback.FrameSummary(f, int(n), "") for f, n in _FRAME.findall(trace)]
+    return _line(node.meta.get("stack_trace") or "", Path.cwd())
+
+
+@lru_cache(maxsize=4096)
+def _line(trace: str, _folder: Path) -> str:
+    """Return the place that a trace names, relative to the current folder."""
+    frames = [traceback.FrameSummary(f, int(n), "", lookup_line=False) for f, n in _FRAME.findall(trace)]
     return user_location(frames)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
+_WAYS = ("compil", "export", "trac", "dynamo", "proxy", "fake", "script")
 _REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
@@ -122,10 +123,19 @@ def registered_constants(program: ExportedProgram, module: Module) -> dict[str, 
 
 
 def kept_between_calls(
-    module: Module, call: Callable[[], object], other_call: Callable[[], object]
+    module: Module, call: Callable[[], object], other_call: Callable[[], object], *, assigns: bool
 ) -> list[str]:
-    """Return notes on attributes that a first call fills of its inputs, and that later calls go on to use."""
-    if not any(map(_may_keep, {base for m in module.modules() for base in type(m).__mro__})):
+    """Return notes on attributes that a first call fills of its inputs, and that later calls go on to use.
+
+    Args:
+        module: the model.
+        call: calls it.
+        other_call: calls it on other inputs.
+        assigns: whether it assigned an attribute, or changed what one holds, while it was traced. Otherwise
+            only code that asks whether it is traced is a reason to call anything.
+    """
+    kinds = {base for m in module.modules() for base in type(m).__mro__}
+    if not any(map(_may_keep, kinds)) or not (assigns or any(map(_asks_for_tracing, kinds))):
         return []
     before = {(id(e.module), e.name) for e in _entries(module)}
     try:
@@ -157,6 +167,13 @@ def _may_keep(kind: type) -> bool:
     steps = [step for method in methods for step in get_instructions(method.__code__)]
     stored = {step.argval for step in steps if step.opname == "STORE_ATTR"}
     return any(step.opname == "LOAD_ATTR" and step.argval in stored for step in steps)
+
+
+def _asks_for_tracing(kind: type) -> bool:
+    """Whether a method of a class that is not torch's asks in which way it is run."""
+    methods = () if kind.__module__.partition(".")[0] == "torch" else vars(kind).values()
+    names = {n for m in methods if isinstance(m, FunctionType) for n in m.__code__.co_names}
+    return any(n.startswith("is_") and any(way in n for way in _WAYS) for n in names)
 
 
 def _registered(module: Module) -> list[torch.Tensor]:

@@ -36,6 +36,7 @@ from .export_errors import export_error, first_line, require_python, trace_error
 from .module_methods import idle_moves, registered_members, without_new_buffers, wrapped_alone
 from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
+from .repeated_calls import Repetition
 from .strategies import Sizes, Unfaithful, choose_sizes, trace
 from .symbolic_builtins import products_by_example
 from .tensors import array_of, as_real, tensor_of, tensor_placeholders
@@ -65,6 +66,7 @@ class Captured:
         arrange: the model's arguments and keywords from its tensors in order.
         idle: dropouts that drop in no mode.
         assumed: those of the notes on what holds for some inputs only.
+        assigns: whether the model may have assigned attributes, or filled containers, when it was traced.
         equal_sizes: torch's symbol of a batch -> that of the first input's, where the program takes no other.
     """
 
@@ -76,6 +78,7 @@ class Captured:
     arrange: Arrange | None = None
     idle: set[Node] = field(default_factory=set)
     assumed: list[str] = field(default_factory=list)
+    assigns: bool = True
     equal_sizes: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -116,7 +119,7 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, number
         raise
     read = entries_read(found.program, module)
     if not read:
-        found.notes += [*drawn, *kept_between_calls(module, call, other_call)]
+        found.notes += [*drawn, *kept_between_calls(module, call, other_call, assigns=found.assigns)]
         return found
     caches = find_caches(module, read, call, other_call)
     if caches.refilled:
@@ -387,11 +390,25 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
 
     dynamic = bound.by_parameter(spec) if axes else None
     calls: list[tuple[tuple[str, ...], Module | None]] = []
+    assigns = False
 
     def export() -> ExportedProgram:
+        nonlocal assigns
         calls.clear()
-        with structure_kept(module):  # what one way to trace has left in a cache is nothing to the next
-            found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        repetition = Repetition(module, calls)
+        found = None
+        with repetition.repeating(), structure_kept(module) as kept:
+            try:
+                found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+            except Exception:
+                if repetition.is_whole:  # else the fault is ours
+                    raise
+        assigns = kept.has_changed or repetition.has_assigned()
+        drawn = repetition.count > 0 and repetition.takes_back_draws()
+        if found is None or drawn or (repetition.count and kept.has_changed):
+            calls.clear()
+            with structure_kept(module):  # what one trace has left in a cache is nothing to the next
+                found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
         return without_new_buffers(without_vmap(found))
 
     with (
@@ -435,6 +452,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         bound.arrange,
         idle_dropouts(program, idle),
         assumed,
+        assigns,
     )
 
 

@@ -6,6 +6,7 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -344,18 +345,24 @@ def user_location(frames: Sequence[traceback.FrameSummary], *, whole: bool = Fal
         frames: the innermost last.
         whole: give the whole path of the file.
     """
+    for frame in reversed(frames):
+        name = frame.filename
+        if _is_users(name):
+            return f"{name if whole else short_path(name)}:{frame.lineno}"
+    return ""
+
+
+@cache
+def _is_users(name: str) -> bool:
+    """Whether a file of code is neither PyTorch's, nor Python's, nor ours."""
     import torch
 
     library = f"{Path(torch.__file__).parent}/"  # torchvision, its neighbour, is a user's code
     python = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "platstdlib"))
     ours = f"{Path(__file__).parents[1]}/"  # as frames have it, through a link too
-    for frame in reversed(frames):
-        name = frame.filename
-        if name.startswith(python) and "-packages/" not in name:
-            continue
-        if not name.startswith(("<", library, ours)) and "importlib" not in name:
-            return f"{name if whole else short_path(name)}:{frame.lineno}"
-    return ""
+    if name.startswith(python) and "-packages/" not in name:
+        return False
+    return not name.startswith(("<", library, ours)) and "importlib" not in name
 
 
 def short_path(name: str) -> str:

@@ -85,6 +85,13 @@ PATCHES = (
         "get_submodule",
         "a submodule called `parameters` is found, and not the method",
     ),
+    Patch(
+        "torch.fx.experimental.proxy_tensor:_ModuleStackTracer",
+        "call_module",
+        "repeats what the call of an equal module recorded",
+        saves_only=True,
+    ),
+    Patch("torch.nn:Module", "__setattr__", "counts the attributes that a forward assigns", saves_only=True),
     Patch("torch.fx._symbolic_trace:Tracer", "call_module", "a call that raises leaves the stack of calls"),
     Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
     Patch(

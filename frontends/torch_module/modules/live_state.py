@@ -46,19 +46,23 @@ class _Snapshot(Snapshot):
         self.tensors += [t.grad for t in self.tensors if t.is_leaf and t.grad is not None]
 
 
-def _tensor_kept(tensor: torch.Tensor) -> Callable[[], None]:
+def _tensor_kept(tensor: torch.Tensor) -> Callable[[], bool]:
     """Return the function that restores a tensor's memory, flag and gradient, if they change."""
     data, gradient, needed = tensor.detach(), tensor.grad if tensor.is_leaf else None, tensor.requires_grad
     memory = _memory(data)
 
-    def undo() -> None:
-        if type(tensor.data) is not type(data) or _memory(tensor) != memory:
+    def undo() -> bool:
+        changed = type(tensor.data) is not type(data) or _memory(tensor) != memory
+        if changed:
             tensor.data = data
         if tensor.is_leaf:
             if tensor.requires_grad is not needed:
                 tensor.requires_grad_(needed)
+                changed = True
             if tensor.grad is not gradient:
                 tensor.grad = gradient
+                changed = True
+        return changed
 
     return undo
 
@@ -89,8 +93,10 @@ def _assigns_data(kind: type) -> bool:
 
 
 @contextmanager
-def structure_kept(module: Module) -> Iterator[None]:
+def structure_kept(module: Module) -> Iterator[Snapshot]:
     """Restore attributes, containers and tensors of a module after a block in which it may be traced.
+
+    The snapshot that the block gets says afterwards whether it had changed anything.
 
     So are values of tensors that it does not register, on which torch.export computes.
     """
@@ -104,7 +110,7 @@ def structure_kept(module: Module) -> Iterator[None]:
     }
     copies = {key: memory.clone() for key, memory in memories.items()}
     try:
-        yield
+        yield snapshot
     finally:
         snapshot.restore()
         _write_back(memories, copies)

@@ -1,0 +1,515 @@
+"""Calls of equal modules while a model is traced: one is traced, the others repeat what it recorded.
+
+A trace takes as long for the last of forty-eight equal blocks as for the first. The nodes of a call follow
+from its code, from what this reads, and from the arguments; where all of these are the same, a copy of the
+nodes on the other block's parameters is what a trace would have recorded. What a call reads is its modules'
+state (`module_likeness`), the modes of torch, and objects outside: whoever repeats calls looks whether a
+trace has changed any of those, and then traces once more without.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..aliases import MEMORY, storage_of, written_argument
+from .module_likeness import (
+    Unlike,
+    Varying,
+    argument_described,
+    described,
+    identities,
+    mapped,
+    reads_noted,
+    state_of,
+    varying_attributes,
+)
+from .module_stacks import normalised_stack
+from .patches import original, patched
+from .tracer_state import (
+    can_copy,
+    fake_tensor,
+    global_hooks,
+    lines_here,
+    modes,
+    name_asked,
+    set_node,
+    slot,
+    stack_around,
+    state_of_numpy,
+    symbols_known,
+)
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+    from torch.nn import Module
+
+Calls = list[tuple[tuple[str, ...], "Module | None"]]
+"""Keys ``path@n`` of each call of a module, from the root's, and the module."""
+
+_TRACER = "torch.fx.experimental.proxy_tensor:_ModuleStackTracer"
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call that may repeat another.
+
+    Attributes:
+        key: equal for calls whose traces record the same.
+        tensors: those of the arguments, then parameters and buffers, each once.
+        nodes: the nodes of these.
+        modules: path below the module, with a leading dot -> module; its own at "".
+        path: the module's path.
+        counts: earlier calls of each of them, by that path.
+        keys: the keys of the call and of those around, as torch has them.
+        chain: the same as `Calls` has them.
+        trace: the lines of code that led here.
+        modes: the modes of torch.
+    """
+
+    key: Any
+    tensors: list[Any]
+    nodes: list[Node]
+    modules: dict[str, Module]
+    path: str
+    counts: dict[str, int]
+    keys: list[str]
+    chain: tuple[str, ...]
+    trace: str
+    modes: Any
+
+    def split(self, key: str, path: str) -> tuple[str, int]:
+        """Return the path below the module of a key of a module inside, and the number of its call.
+
+        Raises:
+            Unlike: when it is no module inside.
+        """
+        full, _, number = key.partition("@")
+        below = full.removeprefix(path)
+        if below == full or below not in self.modules:
+            raise Unlike
+        return below, int(number or 0)
+
+    def moved(self, key: str, other: _Call, old: str, new: str) -> str:
+        """Return the key of a module inside for a key inside an equal call, at their paths."""
+        below, number = other.split(key, old)
+        number += self.counts[below] - other.counts[below]
+        return f"{new}{below}" + (f"@{number}" if number else "")
+
+
+@dataclass(slots=True)
+class _Tensor:
+    """A tensor of a result: one that was given, or that of a recorded node.
+
+    Attributes:
+        given: its place among the tensors given, or None.
+        node: its node's place among those recorded.
+        layout: sizes, strides, element type and device.
+    """
+
+    given: int | None
+    node: int = 0
+    layout: tuple[Any, ...] = ()
+
+
+@dataclass(slots=True)
+class _Record:
+    """What the trace of a call recorded.
+
+    Attributes:
+        call: the call.
+        nodes: its nodes.
+        names: what these would be called if nothing else were.
+        memories: the storages of their tensors.
+        result: its result, with a `_Tensor` for every tensor.
+        read: path below the module and attribute -> value, of attributes that vary.
+        calls: the calls of modules inside it, its own the first.
+        made: the calls of each module inside.
+        others: place of a tensor given -> place of the node that it has since, as `to` its own type does.
+    """
+
+    call: _Call
+    nodes: list[Node]
+    names: list[str]
+    memories: list[int | None]
+    result: Any
+    read: dict[tuple[str, str], Any]
+    calls: Calls
+    made: dict[str, int]
+    others: dict[int, int]
+
+
+@dataclass(slots=True)
+class Repetition:
+    """Repeats calls of equal modules in one trace of a model.
+
+    Args:
+        root: the model.
+        calls: the calls that the trace makes, to which those inside a repeated call are added.
+
+    Attributes:
+        count: how many calls were repeated.
+        is_whole: whether the last one was, to its end.
+    """
+
+    root: Module
+    calls: Calls
+    count: int = 0
+    is_whole: bool = True
+    _records: dict[Any, list[_Record]] = field(default_factory=dict)
+    _varying: Varying = field(default_factory=dict)
+    _equals: frozenset[int] = frozenset()
+    _hooks: int = 0
+    _tracer: Any = None
+    _writes: int = 0
+    _readers: list[dict[tuple[int, str], Any]] = field(default_factory=list)
+    _random: Any = None
+    _memory: int = 0
+
+    @contextmanager
+    def repeating(self) -> Iterator[None]:
+        """Repeat calls in the trace that runs inside the block."""
+        import torch
+
+        kind = torch.nn.Module  # whose `modules` an attribute of the model's own may hide
+        self._varying = varying_attributes(kind.modules(self.root))
+        self._equals = self._find_equals()
+        self._hooks = global_hooks()
+        self._random = (random.getstate(), state_of_numpy())
+        call = original(_TRACER, "call_module")
+        assign = original("torch.nn:Module", "__setattr__")
+
+        def call_module(tracer: Any, module: Module, forward: Any, args: Any, kwargs: Any) -> Any:
+            def run(*args: Any, **kwargs: Any) -> Any:
+                return self._run(tracer, module, forward, args, kwargs)
+
+            return call(tracer, module, run, args, kwargs)
+
+        def assigning(module: Module, name: str, value: Any) -> None:
+            if not type(module).__module__.startswith(("torch.fx.", "torch.export.")):  # torch's own wrappers
+                self._writes += 1
+            assign(module, name, value)
+
+        with (
+            reads_noted(self._varying, self._note_read),
+            patched(_TRACER, call_module=call_module),
+            patched("torch.nn:Module", __setattr__=assigning),
+        ):
+            yield
+
+    def has_assigned(self) -> bool:
+        """Whether code has assigned attributes of modules since the start."""
+        return self._writes > 0
+
+    def takes_back_draws(self) -> bool:
+        """Undo the draws of Python's and NumPy's random numbers since the start; whether there were any."""
+        numpy = sys.modules.get("numpy")
+        state = (random.getstate(), state_of_numpy())
+        if self._random == state:
+            return False
+        random.setstate(self._random[0])
+        if numpy is not None and self._random[1] is not None:
+            numpy.random.set_state(self._random[1])
+        return True
+
+    def _find_equals(self) -> frozenset[int]:
+        """Return the identities of modules that have equals."""
+        found: dict[Any, list[int]] = {}
+
+        def visit(module: Module) -> Any:
+            for child in module._modules.values():
+                if child is not None:
+                    visit(child)
+            try:
+                state = state_of(module, self._varying, [], {})
+            except Unlike:
+                return
+            found.setdefault(state, []).append(id(module))
+
+        visit(self.root)
+        return frozenset(i for same in found.values() if len(same) > 1 for i in same)
+
+    def _note_read(self, module: Any, name: str) -> None:
+        for reads in self._readers:
+            reads[id(module), name] = described(module.__dict__.get(name))
+
+    def _run(self, tracer: Any, module: Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        import torch
+
+        with torch._C.DisableTorchFunction():
+            call, record = None, None
+            with suppress(Exception):  # what cannot be described or compared is traced, as is an `Unlike`
+                call = self._call(tracer, module, args, kwargs)
+                record = self._find(call)
+            if call is not None and record is not None:
+                self.is_whole = False
+                result = self._repeat(tracer, record, call)
+                self.is_whole = True
+                return result
+        if call is None:
+            return forward(*args, **kwargs)
+        before = tracer.graph._root._prev, self._writes, len(self.calls), symbols_known(call.tensors)
+        reads: dict[tuple[int, str], Any] = {}
+        self._readers.append(reads)
+        try:
+            result = forward(*args, **kwargs)
+        finally:
+            self._readers.pop()
+        with torch._C.DisableTorchFunction(), suppress(Exception):
+            record = self._recorded(tracer, call, (args, kwargs), result, reads, before)
+            self._records.setdefault(call.key, []).append(record)
+        return result
+
+    # -- before a call -----------------------------------------------------------------------------
+
+    def _call(self, tracer: Any, module: Module, args: Any, kwargs: Any) -> _Call:
+        """Return what a call is given.
+
+        Raises:
+            Unlike: when it must be traced.
+        """
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensor
+        from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+        path = tracer.submodule_paths.get(module) if tracer.submodule_paths else None
+        if path is None or module is self.root or tracer.enable_attr_proxy:
+            raise Unlike
+        if id(module) not in self._equals and tracer.num_calls.get(path, 0) < 2:
+            raise Unlike
+        chain = normalised_stack(tracer.module_stack)
+        if not chain or getattr(get_proxy_mode(), "tracer", None) is not tracer:
+            raise Unlike
+        self._tracer = tracer if self._tracer is None else self._tracer
+        native: Any = torch._C
+        inside = native._functorch.peek_interpreter_stack()
+        if tracer is not self._tracer or inside is not None or global_hooks() != self._hooks:
+            raise Unlike
+        tensors: list[Any] = []
+        modules: dict[str, Module] = {}
+        given = argument_described((args, kwargs), tensors)
+        if any(type(t) is not FakeTensor or t.fake_mode.propagate_real_tensors for t in tensors):
+            raise Unlike
+        state = state_of(module, self._varying, tensors, modules)
+        pattern = identities(map(id, tensors))
+        each = list({id(t): t for t in tensors}.values())
+        nodes = [slot(tracer, t).proxy.node for t in each]
+        known = tuple([id(slot(tracer, t).constant) for t in each])
+        shared = identities([storage_of(n) for n in nodes])
+        if len(set(nodes)) < len(nodes):
+            raise Unlike
+        now = modes()
+        counts = {below: tracer.num_calls.get(path + below, 0) for below in modules}
+        return _Call(
+            (state, given, pattern, known, shared, self._writes, now),
+            each,
+            nodes,
+            modules,
+            path,
+            counts,
+            list(tracer.module_stack),
+            chain,
+            lines_here(tracer),
+            now,
+        )
+
+    def _find(self, call: _Call) -> _Record | None:
+        """Return the record of an equal call, and note what this one would have read."""
+        for record in self._records.get(call.key, ()):
+            held = [
+                (call.modules[below], name, value, described(call.modules[below].__dict__.get(name)))
+                for (below, name), value in record.read.items()
+            ]
+            if all(value == now for _, _, value, now in held):
+                for reads in self._readers:
+                    reads.update({(id(module), name): now for module, name, _, now in held})
+                return record
+        return None
+
+    # -- after a call ------------------------------------------------------------------------------
+
+    def _recorded(
+        self,
+        tracer: Any,
+        call: _Call,
+        arguments: Any,
+        result: Any,
+        reads: Mapping[tuple[int, str], Any],
+        before: tuple[Any, int, int, Any],
+    ) -> _Record:
+        """Return what a call has recorded.
+
+        Raises:
+            Unlike: when it is more than nodes.
+        """
+        last, writes, calls, symbols = before
+        if (writes, symbols) != (self._writes, symbols_known(call.tensors)) or modes() != call.modes:
+            raise Unlike
+        if argument_described(arguments, []) != call.key[1]:
+            raise Unlike  # a container that was given is another now
+        nodes: list[Node] = []
+        node = last._next
+        while node is not tracer.graph._root:
+            nodes.append(node)
+            node = node._next
+        known = {*nodes, *call.nodes}
+        depth, own, chained = len(call.keys), len(call.chain), call.chain[-1].partition("@")[0]
+        for node in nodes:
+            keys = list(node.meta.get("nn_module_stack") or {})
+            traced = (node.stack_trace or call.trace).startswith(call.trace)
+            if not traced or not can_copy(node, known) or keys[:depth] != call.keys:
+                raise Unlike
+            for key in keys[depth:]:
+                call.split(key, call.path)
+        inside = self.calls[calls:]
+        for chain, _ in inside:
+            if chain[:own] != call.chain:
+                raise Unlike
+            for key in chain[own:]:
+                call.split(key, chained)
+        paths = {id(module): below for below, module in call.modules.items()}
+        if any(identity not in paths for identity, _ in reads):
+            raise Unlike
+        places = {node: at for at, node in enumerate(nodes)}
+        now = [slot(tracer, tensor).proxy.node for tensor in call.tensors]
+        others = {at: node for at, node in enumerate(now) if node is not call.nodes[at]}
+        if any(node not in places or written_argument(node) is not None for node in others.values()):
+            raise Unlike
+        return _Record(
+            call,
+            nodes,
+            [name_asked(tracer.graph, node) for node in nodes],
+            [storage_of(node) for node in nodes],
+            _result(tracer, result, call, places),
+            {(paths[identity], name): value for (identity, name), value in reads.items()},
+            inside,
+            {below: tracer.num_calls.get(call.path + below, 0) - n for below, n in call.counts.items()},
+            {at: places[node] for at, node in others.items()},
+        )
+
+    # -- in the place of a call ----------------------------------------------------------------------
+
+    def _repeat(self, tracer: Any, record: _Record, call: _Call) -> Any:
+        """Add what an equal call recorded, and return what this one would have returned."""
+        from torch.fx import map_arg
+
+        self.count += 1
+        was, around = record.call, stack_around(tracer)
+        own = len(was.keys)
+        copies = dict(zip(was.nodes, call.nodes, strict=True))
+        stacks: dict[tuple[str, ...], Any] = {}
+        made: list[Node] = []
+
+        def copied(node: Node) -> Node:
+            return copies.get(node, node)
+
+        for node, name in zip(record.nodes, record.names, strict=True):
+            args, kwargs = map_arg(node.args, copied), map_arg(node.kwargs, copied)
+            new = tracer.graph.create_node("call_function", node.target, args, kwargs, name, node.type)
+            new.meta = {key: value for key, value in node.meta.items() if key != MEMORY}
+            stack = node.meta["nn_module_stack"]
+            keys = tuple(stack)
+            if keys not in stacks:
+                inner = [
+                    (call.moved(key, was, was.path, call.path), (call.path + below, kind))
+                    for key, (path, kind) in list(stack.items())[own:]
+                    for below in [path.removeprefix(was.path)]
+                ]
+                stacks[keys] = type(stack)([*around, *inner])
+            new.meta["nn_module_stack"] = stacks[keys].copy()
+            if node.stack_trace:
+                new.stack_trace = call.trace + node.stack_trace[len(was.trace) :]
+            tracer.node_name_to_scope[new.name] = (tracer.scope.module_path, tracer.scope.module_type)
+            copies[node] = new
+            made.append(new)
+        self._add_calls(record, call)
+        for below, n in record.made.items():
+            if n:
+                tracer.num_calls[call.path + below] = call.counts[below] + n
+        for at, place in record.others.items():
+            set_node(tracer, call.tensors[at], made[place], slot(tracer, call.tensors[at]).constant)
+        result = _built(tracer, record.result, call.tensors, made)
+        self._note_memories(record, call, made)
+        return result
+
+    def _note_memories(self, record: _Record, call: _Call, made: list[Node]) -> None:
+        """Note for each copied node the storage that its tensor would have, by which views are told."""
+        own = {storage_of(a): storage_of(b) for a, b in zip(record.call.nodes, call.nodes, strict=True)}
+        for node, new, memory in zip(record.nodes, made, record.memories, strict=True):
+            if new.meta.get("val") is not node.meta.get("val"):  # a result's
+                own[memory] = storage_of(new)
+        for new, memory in zip(made, record.memories, strict=True):
+            if memory is not None:
+                if memory not in own:
+                    own[memory] = self._memory = self._memory - 1
+                new.meta[MEMORY] = own[memory]
+
+    def _add_calls(self, record: _Record, call: _Call) -> None:
+        was, own = record.call, len(record.call.chain)
+        old, new = (c.chain[-1].partition("@")[0] for c in (was, call))
+        modules = {id(module): below for below, module in was.modules.items()}
+        for chain, module in record.calls:
+            keys = (*call.chain, *(call.moved(key, was, old, new) for key in chain[own:]))
+            self.calls.append((keys, None if module is None else call.modules[modules[id(module)]]))
+
+
+def _result(tracer: Any, value: Any, call: _Call, places: Mapping[Node, int]) -> Any:
+    """Return a result with a `_Tensor` for each tensor.
+
+    Raises:
+        Unlike: when it is or holds anything else than arguments may, or a view of what was given.
+    """
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    memories = {t.untyped_storage()._cdata for t in call.tensors}
+    found: dict[int, _Tensor] = {}
+
+    def placed(value: Any) -> Any:
+        if type(value) is not FakeTensor:
+            return value
+        for at, given in enumerate(call.tensors):
+            if given is value:
+                return _Tensor(at)
+        if id(value) not in found:
+            kept, memory = slot(tracer, value), value.untyped_storage()._cdata
+            plain = value.storage_offset() == 0 and not (
+                value.requires_grad or value.is_conj() or value.is_neg()
+            )
+            if kept.proxy.node not in places or kept.constant is not None or memory in memories or not plain:
+                raise Unlike
+            memories.add(memory)
+            layout = (value.shape, value.stride(), value.dtype, value.device, value.fake_mode)
+            found[id(value)] = _Tensor(None, places[kept.proxy.node], layout)
+        return found[id(value)]
+
+    tensors: list[Any] = []
+    argument_described(value, tensors)
+    if any(type(t) is not FakeTensor for t in tensors):
+        raise Unlike
+    return mapped(value, placed)
+
+
+def _built(tracer: Any, result: Any, given: list[Any], nodes: list[Node]) -> Any:
+    """Return a result of new tensors of the nodes, which the tracer knows, and of the tensors given."""
+    from torch._subclasses.fake_impls import fast_detach
+    from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+    found: dict[int, Any] = {}
+
+    def built(value: Any) -> Any:
+        if type(value) is not _Tensor:
+            return value
+        if value.given is not None:
+            return given[value.given]
+        if id(value) not in found:
+            found[id(value)] = tensor = fake_tensor(*value.layout)
+            nodes[value.node].meta["val"] = fast_detach(tensor.fake_mode, tensor)
+            set_node(tracer, tensor, nodes[value.node], None)
+        return found[id(value)]
+
+    with disable_proxy_modes_tracing():
+        return mapped(result, built)

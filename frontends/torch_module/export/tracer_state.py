@@ -1,0 +1,139 @@
+"""What torch's tracer keeps while it records nodes, and the state of torch that a trace depends on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .module_likeness import Unlike
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def set_node(tracer: Any, tensor: Any, node: Node, constant: Any) -> None:
+    """Make a node that of a tensor, and the values known of it."""
+    from torch.fx import Proxy
+    from torch.fx.experimental.proxy_tensor import _ProxyTensor, set_proxy_slot
+
+    set_proxy_slot(tensor, tracer, _ProxyTensor(Proxy(node, tracer), constant))
+
+
+def fake_tensor(shape: Any, strides: Any, dtype: Any, device: Any, mode: Any) -> Any:
+    """Return a new tensor without values."""
+    import torch
+    from torch._dispatch.python import no_python_dispatcher
+    from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
+
+    with no_python_dispatcher(), in_kernel_invocation_manager(mode):
+        values = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+    return FakeTensor(mode, values, device)
+
+
+def slot(tracer: Any, tensor: Any) -> Any:
+    """Return what the tracer keeps of a tensor: the proxy of a node, and values where they are known.
+
+    Raises:
+        Unlike: when it keeps nothing.
+    """
+    found = tracer.tensor_tracker.get(tensor)
+    if found is None:
+        raise Unlike
+    return found
+
+
+def can_copy(node: Node, known: set[Node]) -> bool:
+    """Whether a node can be copied: it reads nothing but what was given, what was recorded, and sizes."""
+    import torch
+
+    return (
+        node.op == "call_function"
+        and not isinstance(node.target, torch._ops.HigherOrderOperator)
+        and "nn_module_stack" in node.meta
+        and all(n in known or not _is_tensor(n) for n in node.all_input_nodes)
+    )
+
+
+def _is_tensor(node: Node) -> bool:
+    import torch
+
+    return not isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def name_asked(graph: Any, node: Node) -> str:
+    """Return the name that a node was asked to have, to which torch adds a number."""
+    packet = getattr(node.target, "overloadpacket", None)
+    names = [graph._target_to_str(node.target)]
+    if packet is not None:
+        names.insert(0, graph._target_to_str(packet.__name__))
+    for name in names:
+        rest = node.name.removeprefix(name.replace(".", "_"))
+        if rest != node.name and (not rest or (rest[0] == "_" and rest[1:].isdigit())):
+            return name
+    raise Unlike
+
+
+def stack_around(tracer: Any) -> list[tuple[str, tuple[str, str]]]:
+    """Return the modules that are being called, as nodes have them."""
+    return [
+        (key, (path, f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else kind))
+        for key, (path, kind) in tracer.module_stack.items()
+    ]
+
+
+def lines_here(tracer: Any) -> str:
+    """Return the lines of code that lead here, as torch gives them to a node."""
+    from torch.utils._traceback import CapturedTraceback
+
+    frames = tracer._filter_traceback_frames(CapturedTraceback.extract().summary())
+    return "".join(frames.format()).strip()
+
+
+def modes() -> tuple[Any, ...]:
+    """Return the modes of torch that change what a call records."""
+    import torch
+    from torch.overrides import _get_current_function_mode_stack
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+        torch.get_default_dtype(),
+        tuple(map(id, _get_current_function_mode_stack())),
+        tuple(map(id, _get_current_dispatch_mode_stack())),
+    )
+
+
+def symbols_known(tensors: Iterable[Any]) -> Any:
+    """Return how much is known of symbolic sizes: a call that adds to it, the next does not."""
+    environment = next((t.fake_mode.shape_env for t in tensors), None)
+    if environment is None:
+        return None
+    asserted = getattr(environment, "deferred_runtime_asserts", {})
+    return (
+        len(environment.var_to_range),
+        len(environment.replacements),
+        sum(map(len, asserted.values())),
+    )
+
+
+def global_hooks() -> int:
+    """Return the number of hooks that run with every module."""
+    from torch.nn.modules import module
+
+    tables = [
+        v for name, v in vars(module).items() if name.startswith(("_global_forward", "_global_backward"))
+    ]
+    return sum(map(len, tables))
+
+
+def state_of_numpy() -> Any:
+    """Return the state of NumPy's generator, in which equal states are equal; None without NumPy."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    kind, keys, *rest = numpy.random.get_state()
+    return kind, tuple(keys.tolist()), *rest
