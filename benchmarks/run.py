@@ -1,7 +1,7 @@
 """Speed and memory of the main jobs, as ratios in one process to what a user would run instead.
 
     python benchmarks/run.py [export | verified | load | cells | passes | memory | runtime | functions |
-        eager | mindspore | mxnet | start]… [--repeat N] [--model NAME]… [--store]
+        eager | depth | mindspore | mxnet | start]… [--repeat N] [--model NAME]… [--store]
 
 Times are of the processor, not of the clock, and jobs that are compared take turns. Each subject is a file of
 its own; what a subject needs and is not installed is said. Without subjects: export and passes.
@@ -17,6 +17,7 @@ from pathlib import Path
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # MindSpore's convolutions: before it is imported
 
 import cells
+import depth
 import eager
 import exporting
 import exporting_mxnet
@@ -41,6 +42,7 @@ SUBJECTS = (
     "runtime",
     "functions",
     "eager",
+    "depth",
     "mindspore",
     "mxnet",
     "start",
@@ -86,6 +88,8 @@ def main() -> None:
                         functions.run(options.repeat, Path(folder))
                     case "eager":
                         eager.run(options.repeat, Path(folder))
+                    case "depth":
+                        depth.run(options.repeat)
                     case "mindspore":
                         handwritten.run(options.repeat, Path(folder))
                     case "mxnet":
