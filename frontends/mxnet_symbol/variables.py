@@ -159,7 +159,8 @@ def rename_structural(symbol: Symbol, stored: Stored, given: Collection[str] = (
     Raises:
         ModelError: E101 where the symbol does not tell which is which.
     """
-    if stored.auxiliary or not stored.arguments:
+    variables = {node.name for node in symbol.nodes if node.is_variable}
+    if stored.auxiliary or not stored.arguments or variables & stored.arguments.keys():
         return
     names = [node.name for node in classify(symbol, Stored(), given).parameters.values()]
     found = find_structural(symbol, names, stored.arguments)
