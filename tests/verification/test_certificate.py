@@ -111,6 +111,66 @@ graph main {{
     assert found.passed is equal, found.report
 
 
+WHOLE = (
+    ("ScatterElements(%x, %i, %u) {axis=0}", "ScatterElements(%x, %i, %u) {axis=0}", True),
+    ("ScatterElements(%x, %i, %u) {axis=0}", "ScatterElements(%x, %i, %u) {axis=1}", False),
+    ("ScatterElements(%x, %i, %u) {axis=0}", "ScatterElements(%u, %i, %x) {axis=0}", False),
+    ("ScatterND(%x, %n, %x)", "ScatterND(%x, %n, %x)", True),
+    ("ScatterND(%x, %n, %x)", "ScatterND(%x, %n, %u)", False),
+)
+
+
+@pytest.mark.parametrize(("own", "other", "equal"), WHOLE)
+def test_an_operator_whose_indices_depend_on_data_equals_itself(
+    tmp_path: Path, own: str, other: str, equal: bool
+) -> None:
+    text = """graph t {
+  %x = input "x": f32[3,3]
+  %u = input "u": f32[3,3]
+  %i = input "i": i64[3,3]
+  %n = input "n": i64[3,1]
+  %y = OP : f32[3,3]
+  return "y" = %y
+}"""
+    graphs = [parse(text.replace("OP", op)) for op in (own, other)]
+    found = certify(*graphs, output=tmp_path / "c.json", seed=3)
+    assert found.passed is equal, found.report
+
+
+def test_a_recurrent_layer_equals_itself_alone(tmp_path: Path) -> None:
+    text = """graph t {
+  %x = input "x": f32[5,2,3]
+  %w = param "w" : f32[1,16,3]
+  %r = param "r" : f32[1,16,4]
+  %y = LSTM(%x, %w, %r) {hidden_size=4, direction="forward"} : f32[5,1,2,4], f32[1,2,4], f32[1,2,4]
+  return "y" = %y:1
+}"""
+    turned = text.replace("forward", "reverse")
+    for other, equal in ((filled(text), True), (filled(turned), False), (filled(text, seed=1), False)):
+        found = certify(filled(text), other, output=tmp_path / "c.json", seed=3)
+        assert found.passed is equal, found.report
+
+
+def test_only_what_rounding_cannot_explain_is_called_different(tmp_path: Path) -> None:
+    text = """graph t {
+  %x = input "x": f32[2,3,6,6]
+  %w = param "w" : f32[4,3,3,3]
+  %y = Conv(%x, %w) {dilations=[1, 1], pads=[PAD, PAD, PAD, PAD], strides=[1, 1]} : f32[2,4,6,6]
+  return "y" = %y
+}"""
+    source = filled(text.replace("PAD", "1"))
+    turned = text.replace(
+        "dilations=[1, 1], pads=[PAD, PAD, PAD, PAD]", "dilations=[2, 2], pads=[2, 2, 2, 2]"
+    )
+    moved = values(source)["w"] * np.float32(1.001)
+    for other, grade in (
+        (filled(turned), "different"),
+        (filled(text.replace("PAD", "1"), w=moved), "tested"),
+    ):
+        found = certify(source, other, output=tmp_path / "c.json", seed=3)
+        assert (found.passed, found.grade) == (False, grade), found.report
+
+
 GELU = """
 graph main {{
   %x = input "x" : f32[4,3]
@@ -137,7 +197,7 @@ def test_a_gelu_that_was_written_out_is_its_operator(tmp_path: Path) -> None:
   %y = Gelu(%x) {approximate="tanh"} : f32[4,3]
   return "y" = %y
 }""")
-    for cubic, grade in ((0.044714998453855515, "folded"), (0.04471, "different")):
+    for cubic, grade in ((0.044714998453855515, "folded"), (0.04471, "tested")):
         found = certify(parse(GELU.format(cubic=cubic)), target, output=tmp_path / "c.json", seed=3)
         assert found.grade == grade, found.report
 
