@@ -117,6 +117,7 @@ WHOLE = (
     ("ScatterElements(%x, %i, %u) {axis=0}", "ScatterElements(%u, %i, %x) {axis=0}", False),
     ("ScatterND(%x, %n, %x)", "ScatterND(%x, %n, %x)", True),
     ("ScatterND(%x, %n, %x)", "ScatterND(%x, %n, %u)", False),
+    ('Resize(%x, _, %s) {mode="linear"}', 'Resize(%x, _, %s) {mode="DCR"}', False),
 )
 
 
@@ -129,6 +130,7 @@ def test_an_operator_whose_indices_depend_on_data_equals_itself(
   %u = input "u": f32[3,3]
   %i = input "i": i64[3,3]
   %n = input "n": i64[3,1]
+  %s = const [1.0, 3.0] : f32[2]
   %y = OP : f32[3,3]
   return "y" = %y
 }"""

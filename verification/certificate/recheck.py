@@ -1852,6 +1852,7 @@ class Operators(Call):
         coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_floor", exclude_outside=0,
         antialias=0, keep_aspect_ratio_policy="stretch", extrapolation_value=0.0,
     ) -> Val:  # fmt: skip
+        need(mode in ("nearest", "linear", "cubic"), f"resizing by {mode}")
         axes = [axis_of(a, x.rank) for a in axes or range(x.rank)]
         need(
             not antialias and keep_aspect_ratio_policy == "stretch",
