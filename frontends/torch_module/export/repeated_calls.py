@@ -118,7 +118,7 @@ class _Tensor:
 
 @dataclass(slots=True)
 class _Record:
-    """What the trace of a call recorded.
+    """The record of the trace of a call.
 
     Attributes:
         call: the call.

@@ -1,4 +1,4 @@
-"""What torch's tracer keeps while it records nodes, and the state of torch that a trace depends on."""
+"""Reads the state of torch that a trace depends on, and what its tracer keeps while it records nodes."""
 
 from __future__ import annotations
 
