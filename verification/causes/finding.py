@@ -31,9 +31,6 @@ CALL = "call"
 _SECONDS = 12.0
 """Processor time in which causes are searched for at most."""
 
-_SECONDS_BESIDE = 4.0
-"""The same where layers with other settings are named already, which most often are the whole cause."""
-
 
 def causes_in_methods(
     graphs: tuple[Graph, Graph],
@@ -54,7 +51,7 @@ def causes_in_methods(
     found: list[Found] = []
     if host_of(graphs[1].origin.framework) is None:  # a file has no line to write on
         return []
-    end = time.process_time() + (_SECONDS_BESIDE if known else _SECONDS)
+    end = time.process_time() + _SECONDS
     for draw in (inputs, _widened(inputs)):
         again = _found_on(draw, graphs, runners, end)
         if not found or _written(again) > _written(found):
