@@ -27,7 +27,7 @@ class Given:
 
     values: dict[str, Any]
     stated: frozenset[str]
-    changed: Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any], Any] | None]
+    changed: Callable[[Mapping[str, Any]], tuple[tuple[Any, ...], dict[str, Any], Any]]
     layer: bool = False
 
 
@@ -56,11 +56,39 @@ def _of_constructor(record: Record, host: Host) -> Given | None:
         return None
     values = dict(known)
 
-    def changed(wanted: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any] | None:
-        made = host.remade(record.function, {**values, **wanted})
-        return None if made is None else (record.args, record.kwargs, made)
+    def changed(wanted: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+        return record.args, record.kwargs, Remade(host, record.function, {**values, **wanted})
 
     return Given(values, frozenset(values), changed, layer=True)
+
+
+class Remade:
+    """A layer with other arguments, which its first call constructs.
+
+    A search lists hundreds of changes of a layer and tries the likely ones first: most are never called.
+
+    Args:
+        host: the framework.
+        layer: the layer as it is.
+        arguments: what its constructor is given.
+    """
+
+    def __init__(self, host: Host, layer: Any, arguments: dict[str, Any]) -> None:
+        self.__name__ = type(layer).__name__
+        self._make = lambda: host.remade(layer, arguments)
+        self._made: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer.
+
+        Raises:
+            Exception: of any class, as the library's constructor may refuse any value.
+        """
+        if self._made is None:
+            self._made = self._make()
+        if self._made is None:
+            raise ValueError("the weights do not fit")
+        return self._made(*args, **kwargs)
 
 
 def _is_primitive(function: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from typing import Any
@@ -144,10 +144,7 @@ def _arguments(tape: Tape, record: Record, given: Given, hints: Hints) -> Iterat
             if any(type(other) is type(t) and is_same(other, t) for t in tried):
                 continue
             tried.append(other)
-            made = _changed(given, {name: other})
-            if made is None:
-                continue
-            args, kwargs, function = made
+            args, kwargs, function = given.changed({name: other})
             shown = f"{name}={literal(other)}"
             likeliness = (0 if likely else 2) + (order > 8 or (isinstance(other, str) and not likely))
             yield Change(args, kwargs, function, name, other, value, shown, likeliness, given.layer)
@@ -158,9 +155,7 @@ def _together(given: Given, likeness: Likeness) -> Iterator[Change]:
     wanted, fewest = likeness
     for count in range(fewest, min(len(wanted), _MOST_TURNED) + 1):
         for names in combinations(wanted, count):
-            made = _changed(given, {name: wanted[name] for name in names})
-            if made is None:
-                continue
+            made = given.changed({name: wanted[name] for name in names})
             shown = ", ".join(f"{name}={literal(wanted[name])}" for name in names)
             yield Change(
                 *made,
@@ -171,13 +166,6 @@ def _together(given: Given, likeness: Likeness) -> Iterator[Change]:
                 0,
                 given.layer,
             )
-
-
-def _changed(given: Given, wanted: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], Any] | None:
-    try:
-        return given.changed(wanted)
-    except Exception:  # the library's constructor may refuse any value
-        return None
 
 
 def _candidates(name: str, value: Any, rank: int, hints: Hints) -> Iterator[tuple[Any, bool]]:
