@@ -19,6 +19,7 @@ from ..two_nets.remedies import place_of
 from .graph_tape import graph_tape
 from .hosts import TorchHost, host_of
 from .instrumenting import recording
+from .known_layers import are_all
 from .replaying import Draw
 from .rewriting import arguments_in, rewritten
 from .search import TOLERANCES, Found, find_causes
@@ -53,7 +54,7 @@ def causes_in_methods(
         return []
     end = time.process_time() + _SECONDS
     for draw in (inputs, _widened(inputs)):
-        again = _found_on(draw, graphs, runners, end)
+        again = _found_on(draw, graphs, runners, known, end)
         if not found or _written(again) > _written(found):
             found = again
         if all(cause.change is not None for cause in found):
@@ -94,7 +95,11 @@ def _widened(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def _found_on(
-    inputs: Mapping[str, Array], graphs: tuple[Graph, Graph], runners: tuple[Runner, Runner], end: float
+    inputs: Mapping[str, Array],
+    graphs: tuple[Graph, Graph],
+    runners: tuple[Runner, Runner],
+    known: Sequence[AttributeRow],
+    end: float,
 ) -> list[Found]:
     draws: list[Draw] = []
     for given in (_resized(graphs[0], inputs, 3), inputs):  # axes of one element lie in any order
@@ -113,7 +118,7 @@ def _found_on(
         wide = _draw(_widened(_shuffled(inputs)), graphs, runners)
         draws += [wide] if wide is not None and wide.is_like(draws[0]) else []
     with draws[0].target.host.ready(graphs[1].origin.model):
-        return find_causes(draws, end)
+        return [] if are_all(draws, known, graphs) else find_causes(draws, end)
 
 
 def _draw(

@@ -250,7 +250,7 @@ class Repairing:
                 other = self.source.records[each]
                 if len(other.arrays) != 1 or other.arrays[0].shape != record.arrays[0].shape:
                     continue
-                repair = Repair(at, "argument", _TRANSPLANT, {at: _values_of(each)}, None, other)
+                repair = Repair(at, "argument", _TRANSPLANT, {at: values_of(each)}, None, other)
                 if not self._is_right(repair):
                     continue
                 composing = Composing(self.draws[0], at, self.matches)
@@ -294,7 +294,7 @@ def _in_place_of(text: str, record: Record, other: Record) -> Change:
     return Change((), {}, None, "call", f"`{mine}`", f"`{theirs}`", write)
 
 
-def _values_of(other: int) -> Edit:
+def values_of(other: int) -> Edit:
     """Return the values of a call that computes the same as one of the source's."""
     return lambda draw, _: draw.source.records[other].arrays
 

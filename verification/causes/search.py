@@ -241,6 +241,8 @@ class _Search:
         A value that lies otherwise than its counterpart counts as right where that leads to a cause.
         """
         for most, strict in ((_LIKELY, False), (_LIKELY, True), (_ANY, False), (_ANY, True)):
+            if strict and not self._is_loose():
+                continue
             found = self._argument(most, strict=strict)
             if found is not None:
                 return found
@@ -254,6 +256,10 @@ class _Search:
             or self._tail(self.mine, theirs)
             or self._other_function(self.mine, goals, frontier)
         )
+
+    def _is_loose(self) -> bool:
+        """Whether some value that lies otherwise counted as right: else a strict look finds the same."""
+        return any(how != SAME for side in self._known for found in side.values() for _, how in found)
 
     def _argument(self, most: int, *, strict: bool) -> tuple[Found, Values] | None:
         """The first call that gives the source's values once an argument of it is another.

@@ -44,6 +44,8 @@ class Substitutes:
                     return
                 if not writing.is_layer or record.kind == "layer":
                     said = writing.text
+                    if said == record.site.whole:  # it stands there already, so that nothing is to be written
+                        continue
                     if not writing.is_layer:
                         said = f"`{said}` in place of `{record.site.whole}`"
                     change = Change(
