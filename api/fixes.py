@@ -71,6 +71,7 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     text, done = apply_edits(source, plan_edits(subject, worst))
     reference = None if like is None else read(like, inputs, options)
     unlike: list[Change] = []
+    before_like: Report | None = None
     liked: Report | None = None
     if reference is not None:
         with _beside(path, text) as copy:
@@ -94,8 +95,8 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
         after = check(f"{copy}:{name}", inputs, options)
         solved = _solved(worst, after)
         proof = [_names(after, path)]
-        if reference is not None:
-            report = liked or _compared(reference, read(f"{copy}:{name}", inputs, options))
+        report = liked or before_like  # of the text as it is: edits that make nothing better are not in it
+        if report is not None:
             proof.append(_as_reference(report, str(like), whole=liked is None))
             remaining = {(c.code, c.modules): c for c in differences(report, copy, path)}
             solved += [c for c in unlike if (c.code, c.modules) not in remaining]
