@@ -1,6 +1,7 @@
 """Two nets written apart: paired whatever their names, compared on equal weights, usual mistakes named."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,7 +153,7 @@ def test_mistake_is_named_at_its_module(source: Graph, mistake: str, module: str
 @pytest.mark.parametrize(
     ("mistake", "difference"),
     [
-        ("shortcut", "call `self.bn2(self.conv2(x)) + x` (test_nets.py:48) against none"),
+        ("shortcut", "call `self.bn2(self.conv2(x)) + x` (test_nets.py:49) against none"),
         ("order", "order of calls bn1, act, conv2 against act, bn1, conv2"),
     ],
 )
@@ -163,7 +164,50 @@ def test_mistake_between_modules_is_named_at_what_holds_them(
     assert not report.passed
     assert difference in {str(row) for row in report.nets.settings}
     assert len(report.nets.pairs) == 16
-    assert difference in report.render(brief=True)
+    text = report.render(brief=True)
+    assert difference in text
+    assert not re.search(r"`(.+)` in place of `\1`", text)
+
+
+class Sloped(tnn.Module):
+    """A layer with a setting between two functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = tnn.Linear(4, 4)
+        self.act = tnn.LeakyReLU(0.1)
+
+    def forward(self, x):
+        return torch.tanh(self.act(torch.sin(self.fc(x))))
+
+
+class SlopedPort(nn.Cell):
+    """The same with another slope, and with a wrong function where one is given."""
+
+    def __init__(self, before: Callable = ops.sin, behind: Callable = ops.tanh) -> None:
+        super().__init__()
+        self.fc = nn.Dense(4, 4)
+        self.act = nn.LeakyReLU(0.3)
+        self.before, self.behind = before, behind
+
+    def construct(self, x):
+        return self.behind(self.act(self.before(self.fc(x))))
+
+
+@pytest.mark.parametrize(
+    ("port", "other"),
+    [((), ""), ((ops.cos,), "ops.sin"), ((ops.sin, ops.sigmoid), "ops.tanh")],
+    ids=["alone", "before", "behind"],
+)
+def test_a_mistake_beside_a_setting_is_named_too(port: tuple[Callable, ...], other: str) -> None:
+    torch.manual_seed(0)
+    rows = torch.randn(3, 4)
+    report = regraft.verify(Sloped(), SlopedPort(*port), (rows,), copy=True)
+    text = report.render(brief=True)
+    assert not report.passed
+    assert "alpha 0.1 against 0.3" in text
+    assert ("in place of" in text) == bool(other), text
+    assert other in text
 
 
 @pytest.mark.parametrize(

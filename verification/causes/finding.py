@@ -57,7 +57,7 @@ def causes_in_methods(
         again = _found_on(draw, graphs, runners, known, end)
         if not found or _written(again) > _written(found):
             found = again
-        if all(cause.change is not None for cause in found):
+        if all(cause.change is not None for cause in found) or time.process_time() > end:
             break
     rows = [(cause, _row(cause, graphs, modules)) for cause in found]
     return [row for cause, row in rows if row is not None and not _is_named(cause, row, known, graphs[1])]
