@@ -56,7 +56,10 @@ def pytest_runtest_setup():
     if "torch" in sys.modules:
         sys.modules["torch"].set_flush_denormal(False)
     if "mindspore" in sys.modules:
-        sys.modules["mindspore"].runtime.launch_blocking()
+        mindspore = sys.modules["mindspore"]
+        mindspore.runtime.launch_blocking()
+        if mindspore.get_context("mode") != mindspore.PYNATIVE_MODE:  # as a test before this one left it
+            mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
 
 
 @pytest.hookimpl(wrapper=True)
