@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -132,17 +133,10 @@ def _sizes(first: Graph, second: Graph) -> list[Facet]:
     rows: list[list[int]] = []
     for graph, cost in zip((first, second), costs, strict=True):
         data = [p.data for p in graph.parameters()]
-        rows.append([sum(_size(d.shape) for d in data), sum(d.nbytes for d in data), cost.total])
+        rows.append([sum(math.prod(d.shape) for d in data), sum(d.nbytes for d in data), cost.total])
     names = ["elements of parameters", "bytes of parameters", "multiply-adds"]
     if costs[0].sizes != costs[1].sizes or [n.type for n in first.input_nodes()] != [
         n.type for n in second.input_nodes()
     ]:
         del names[-1], rows[0][-1], rows[1][-1]
     return [Facet(name, f"{a:,}", f"{b:,}") for name, a, b in zip(names, *rows, strict=True) if a != b]
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for d in shape:
-        size *= d
-    return size

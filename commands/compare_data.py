@@ -76,12 +76,12 @@ def compare_data(
 
 
 def _print(report: DataReport) -> None:
-    print_verdict(
-        report.verdict if report.equal else f"{say('different:')} {say_parts(report.findings[0].message)}"
-    )
+    from ..verification.pipelines.result import told
+
+    print_verdict(report.verdict_in(say))
     for at, finding in enumerate(report.findings):
         if at:
-            echo_text(say_parts(finding.message))
+            echo_text(told(finding.message, say))
         files = (reference.rpartition(":")[0] for reference in report.references)
         lines = [f"{file}:{line}" for file, line in zip(files, finding.places, strict=True) if line]
         if lines:
@@ -108,12 +108,3 @@ def _print(report: DataReport) -> None:
 
 def _arrow(before: str, after: str) -> str:
     return before if before == after else f"{before} -> {after}"
-
-
-def say_parts(message: str) -> str:
-    """Return a finding in the user's language: what stands before a colon is a name."""
-    said = say(message)
-    if said != message:
-        return said
-    name, colon, text = message.partition(": ")
-    return f"{name}: {'; '.join(map(say, text.split('; ')))}" if colon else message

@@ -31,7 +31,7 @@ _HERE = Path(__file__).parent
 _LIBRARIES = ("d3", "dagre")
 _SCRIPTS = ("common", "tree", "flow", "plots", "rows", "main")
 
-_PAGE = """<!DOCTYPE html>
+HEAD = """<!DOCTYPE html>
 <html lang="{language}">
 <head>
 <meta charset="utf-8">
@@ -43,7 +43,12 @@ _PAGE = """<!DOCTYPE html>
 <style>{style}</style>
 </head>
 <body>
-<noscript>{noscript}</noscript>
+"""
+"""The beginning of every page."""
+
+_PAGE = (
+    HEAD
+    + """<noscript>{noscript}</noscript>
 <main id="page"></main>
 <!--
 {licences}
@@ -53,6 +58,7 @@ _PAGE = """<!DOCTYPE html>
 </body>
 </html>
 """
+)
 
 
 @public_call()

@@ -15,6 +15,7 @@ from ...ir import shorten_words
 from ...process.entry import public_call
 from ...process.messages import say
 from ...verification.pipelines import DataReport
+from ...verification.pipelines.result import told
 from .plain import write_plain_page
 
 _WIDE = 224
@@ -35,7 +36,7 @@ def write_pipelines(path: str | Path, report: DataReport, *, lang: str = "en") -
     """
     words = partial(say, lang=lang)
     rows = [
-        f"<p><code>{escape(shorten_words(words(f.message)))}</code>"
+        f"<p><code>{escape(shorten_words(told(f.message, words)))}</code>"
         + (f" <span class='hint'>{escape(shorten_words(words(f.advice)))}</span>" if f.advice else "")
         + "</p>"
         for f in report.findings
@@ -50,7 +51,7 @@ def write_pipelines(path: str | Path, report: DataReport, *, lang: str = "en") -
         lang,
         title="regraft compare-data",
         equal=report.equal,
-        line=words(report.verdict),
+        line=report.verdict_in(words),
         sides=report.references,
         sections=["".join(rows), "".join(images), "".join(notes)],
     )

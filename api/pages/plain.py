@@ -10,28 +10,19 @@ from pathlib import Path
 
 from ...formats.files import staged
 from ...ir import UsageError, shorten_words
-from .page import page_style
+from .page import HEAD, page_style
 from .words import LANGUAGES
 
-_PAGE = """<!DOCTYPE html>
-<html lang="{language}">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="regraft">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main class="plain">
+_PAGE = (
+    HEAD
+    + """<main class="plain">
 <header class="{verdict}"><h1>{line}</h1><p class="sides">{sides}</p></header>
 {sections}
 </main>
 </body>
 </html>
 """
+)
 
 _POLICY = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'"
 

@@ -53,6 +53,7 @@ class _Comparing:
         self.pairs, self.compare_values, self.names = pairs, compare_values, names
         self.back = {two: one for one, two in pairs.modules.items()}
         self.paths = [_parameter_names(side) for side in pairs.sides]
+        self.holders = {p: m for m, held in pairs.sides[1].held.items() for p in held.values()}
         self.done: set[int] = set()
 
     def row(self, one: int, two: int) -> ModuleRow:
@@ -166,11 +167,9 @@ class _Comparing:
         facets: list[Facet] = []
         if mine.type != other.type:
             facets.append(Facet("type", str(mine.type), str(other.type)))
-        for name, before, after in (
-            ("trained", mine.trainable and not mine.is_buffer, other.trainable and not other.is_buffer),
-        ):
-            if before != after:
-                facets.append(Facet(name, _yes(before), _yes(after)))
+        trained = [p.trainable and not p.is_buffer for p in (mine, other)]
+        if trained[0] != trained[1]:
+            facets.append(Facet("trained", _yes(trained[0]), _yes(trained[1])))
         laws = mine.initializer, other.initializer
         if laws[0] != laws[1] and all(law is not None and law.law != "unknown" for law in laws):
             facets.append(Facet("initial distribution", str(laws[0]), str(laws[1])))
@@ -178,7 +177,7 @@ class _Comparing:
         if mine.type == other.type and mine.data.load is not None and other.data.load is not None:
             values = self.compare_values(mine.data, other.data)
         local = names[0].rpartition(".")[2] != names[1].rpartition(".")[2]
-        elsewhere = self.pairs.modules.get(module) not in _holders(self.pairs.sides[1], other.key)
+        elsewhere = self.pairs.modules.get(module) != self.holders.get(other.key)
         if not facets and values is None and not (self.names and (local or elsewhere)):
             return None
         return TensorRow("~", names[0], names[1], tuple(facets), values, _size(other))
@@ -210,10 +209,6 @@ def _slot_name(node: Operator, slot: int) -> str:
 def _parameter_names(side: Side) -> dict[int, str]:
     paths = side.graph.parameter_paths()
     return {p.key: next(iter(paths.get(p.key, [])), p.name) for p in side.graph.parameters()}
-
-
-def _holders(side: Side, parameter: int) -> list[int]:
-    return [m for m, held in side.held.items() if parameter in held.values()]
 
 
 def _yes(value: bool) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .opened import Opened
 from .stages import Tap
 
 
-def open_mindspore(found: object, samples: int) -> dict[str, Any] | None:
+def open_mindspore(found: object, samples: int) -> Opened | None:
     """Return how to read a dataset of MindSpore, or an iterator of one; None for anything else."""
     if not any(base.__module__.startswith("mindspore.dataset") for base in type(found).__mro__):
         return None
@@ -23,16 +24,16 @@ def open_mindspore(found: object, samples: int) -> dict[str, Any] | None:
     count, batch_count = _size_before_batch(root), root.get_dataset_size()
     root = _without_shuffling(root, settings, notes)
     chains = _tap(root, samples)
-    return {
-        "kind": "dataset of MindSpore",
-        "batches": root.create_dict_iterator(num_epochs=1, output_numpy=True),
-        "batched": settings["batch size"] is not None,
-        "samples": count,
-        "batch_count": batch_count if settings["batch size"] is not None else None,
-        "settings": settings,
-        "chains": chains,
-        "notes": notes,
-    }
+    return Opened(
+        kind="dataset of MindSpore",
+        batches=root.create_dict_iterator(num_epochs=1, output_numpy=True),
+        batched=settings["batch size"] is not None,
+        samples=count,
+        batch_count=batch_count if settings["batch size"] is not None else None,
+        settings=settings,
+        chains=chains,
+        notes=notes,
+    )
 
 
 def _nodes(root: Any) -> list[Any]:

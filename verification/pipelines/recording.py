@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,38 +16,12 @@ import numpy as np
 from ...frontends.python_file import find_function
 from ...ir import RegraftError
 from .mindspore_pipeline import open_mindspore
+from .opened import Opened
 from .stages import LINES, RECORDED, Stage, as_array
 from .torch_pipeline import open_torch
 
 MOST_ELEMENTS = 1 << 26
 """Elements of all recorded samples together."""
-
-
-@dataclass
-class Opened:
-    """A pipeline, ready to be read.
-
-    Attributes:
-        kind: what it is.
-        batches: yields a batch as a person's code gets it.
-        names: of its fields; empty where a batch has keys, or none are known.
-        batched: whether axis 0 of a batch counts samples.
-        samples: number of samples; None for unknown.
-        batch_count: number of batches; None for unknown.
-        settings: batch size, and so on.
-        chains: numbers of taps in the order of their stages.
-        notes: what was changed, or could not be.
-    """
-
-    kind: str
-    batches: Iterable[Any]
-    names: list[str] = field(default_factory=list[str])
-    batched: bool = True
-    samples: int | None = None
-    batch_count: int | None = None
-    settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    chains: list[list[int]] = field(default_factory=list[list[int]])
-    notes: list[str] = field(default_factory=list[str])
 
 
 def main(arguments: list[str]) -> int:
@@ -58,7 +31,7 @@ def main(arguments: list[str]) -> int:
         document, arrays = record(reference, count)
     except RegraftError as error:
         document, arrays = {"error": [error.code, error.message, str(error.place), error.hint]}, {}
-    except Exception as error:
+    except Exception as error:  # the user's code may raise anything; the parent tells it with its line
         document, arrays = (
             {"error": ["E102", f"{type(error).__name__}: {error}", _line_of(error, reference), ""]},
             {},
@@ -74,14 +47,10 @@ def record(reference: str, count: int) -> tuple[dict[str, Any], dict[str, np.nda
     np.random.seed(0)
     make = find_function(reference)
     with _lines_noted(reference):
-        found = make()
-    for open_ in (open_torch, open_mindspore):
-        opened = open_(found, count)
-        if opened is not None:
-            pipeline = Opened(**opened)
-            break
-    else:
-        pipeline = Opened("iterable", iter(found), notes=["its order is taken as it is"])  # type: ignore[arg-type]
+        found: Any = make()
+    pipeline = open_torch(found, count) or open_mindspore(found, count)
+    if pipeline is None:
+        pipeline = Opened("iterable", found, notes=["its order is taken as it is"])
     fields, samples, batches, complete = _read(pipeline, count)
     arrays = {
         f"f{i}.{j}": array for i, values in enumerate(fields.values()) for j, array in enumerate(values)
@@ -117,11 +86,7 @@ def _read(pipeline: Opened, count: int) -> tuple[dict[str, list[np.ndarray]], in
     read = elements = 0
     complete = True
     for batch in pipeline.batches:
-        parts = {
-            name: array
-            for name, value in _parts(batch, pipeline.names)
-            if (array := as_array(value)) is not None
-        }
+        parts = {name: array for name, value in _parts(batch) if (array := as_array(value)) is not None}
         if read >= count or elements > MOST_ELEMENTS:
             complete = False
             break
@@ -136,18 +101,18 @@ def _read(pipeline: Opened, count: int) -> tuple[dict[str, list[np.ndarray]], in
     return fields, read, sizes, complete
 
 
-def _parts(batch: Any, names: list[str], path: str = "") -> Iterator[tuple[str, Any]]:
+def _parts(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the leaves of a batch with their names: keys, fields, or places."""
     if isinstance(batch, dict):
         for key, value in batch.items():
-            yield from _parts(value, [], f"{path}.{key}" if path else str(key))
+            yield from _parts(value, f"{path}.{key}" if path else str(key))
     elif isinstance(batch, (list, tuple)) and not hasattr(batch, "shape"):
-        keys = names or list(getattr(batch, "_fields", ())) or [str(i) for i in range(len(batch))]
+        keys = list(getattr(batch, "_fields", ())) or [str(i) for i in range(len(batch))]
         if all(isinstance(v, (int, float, str)) for v in batch) and batch:
             yield path or "0", np.asarray(batch)
             return
         for key, value in zip(keys, batch, strict=False):
-            yield from _parts(value, [], f"{path}.{key}" if path else key)
+            yield from _parts(value, f"{path}.{key}" if path else key)
     else:
         yield path or "0", batch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,15 @@ class Finding:
     advice: str = ""
     effect: str = ""
     of_law: bool = False
+
+
+def told(message: str, say: Callable[[str], str]) -> str:
+    """Return a finding's message in a language; a name may stand before a colon, and stays."""
+    said = say(message)
+    if said != message:
+        return said
+    name, colon, text = message.partition(": ")
+    return f"{name}: {'; '.join(map(say, text.split('; ')))}" if colon else message
 
 
 @dataclass(slots=True)
@@ -80,9 +90,13 @@ class DataReport:
     @property
     def verdict(self) -> str:
         """The first line of the report."""
+        return self.verdict_in(str)
+
+    def verdict_in(self, say: Callable[[str], str]) -> str:
+        """Return the first line of the report in a language."""
         if self.equal:
-            return f"equal: {self.samples} samples in {len(self.fields)} fields compared"
-        return f"different: {self.findings[0].message}"
+            return say(f"equal: {self.samples} samples in {len(self.fields)} fields compared")
+        return f"{say('different:')} {told(self.findings[0].message, say)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as `--json` prints it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .opened import Opened
 from .stages import Tap
 
 _MOST_DEPTH = 6
-_CONTAINERS = ("Compose", "Sequential", "RandomApply", "RandomOrder")
 
 
-def open_torch(found: object, samples: int) -> dict[str, Any] | None:
+def open_torch(found: object, samples: int) -> Opened | None:
     """Return how to read a DataLoader or Dataset of PyTorch; None for anything else."""
     if not type(found).__module__.startswith("torch") and not _is_torch(found):
         return None
@@ -23,13 +23,13 @@ def open_torch(found: object, samples: int) -> dict[str, Any] | None:
     if isinstance(found, data.Dataset):
         chains = _tap(found, samples)
         in_order = found if isinstance(found, data.IterableDataset) else _InOrder(found)
-        return {
-            "kind": "dataset of PyTorch",
-            "batches": in_order,
-            "batched": False,
-            "samples": _length(found),
-            "chains": chains,
-        }
+        return Opened(
+            kind="dataset of PyTorch",
+            batches=in_order,
+            batched=False,
+            samples=_length(found),
+            chains=chains,
+        )
     return None
 
 
@@ -48,7 +48,7 @@ class _InOrder:
         return (self.dataset[i] for i in range(len(self.dataset)))
 
 
-def _open_loader(loader: Any, samples: int) -> dict[str, Any]:
+def _open_loader(loader: Any, samples: int) -> Opened:
     import torch
     from torch.utils import data
 
@@ -73,16 +73,16 @@ def _open_loader(loader: Any, samples: int) -> dict[str, Any]:
         else:
             options.update(batch_sampler=loader.batch_sampler)
     plain = data.DataLoader(loader.dataset, **options)
-    return {
-        "kind": "DataLoader of PyTorch",
-        "batches": plain,
-        "batched": loader.batch_size is not None or loader.batch_sampler is not None,
-        "samples": _length(loader.dataset),
-        "batch_count": _length(plain),
-        "settings": settings,
-        "chains": chains,
-        "notes": notes,
-    }
+    return Opened(
+        kind="DataLoader of PyTorch",
+        batches=plain,
+        batched=loader.batch_size is not None or loader.batch_sampler is not None,
+        samples=_length(loader.dataset),
+        batch_count=_length(plain),
+        settings=settings,
+        chains=chains,
+        notes=notes,
+    )
 
 
 def _length(sized: Any) -> int | None:
@@ -104,7 +104,7 @@ def _tap(root: object, samples: int) -> list[list[int]]:
         return taps[id(transform)]
 
     def flat(transform: Any) -> list[Any]:
-        if type(transform).__name__ in _CONTAINERS[:2] and hasattr(transform, "__iter__"):
+        if type(transform).__name__ == "Sequential":
             return [each for part in transform for each in flat(part)]
         if type(transform).__name__ == "Compose":
             return [each for part in transform.transforms for each in flat(part)]
