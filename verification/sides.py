@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
+from math import isqrt
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from ..ir import Graph, ModelError, Operator, walk_operators
+from ..ir import Constant, Graph, ModelError, Operator, Parameter, TensorData, walk_operators
+from ..ir.analysis.costs import example_sizes, terms_of
 from .compare import EPSILON, INNER, MULTIPLE, Types, Yardstick, compare
 from .conditioning import Again, Cost, Rounding, UnitsAlone
 from .report import OutputRow
@@ -149,7 +152,7 @@ class Sides:
 
     def _coarsest_in(self, call: str) -> str:
         """Return the coarsest floating-point type that a module call computes in."""
-        return _coarsest_of(self._operators_of.get(call, []))
+        return _coarsest_of([node for _, node in self._operators_of.get(call, [])])
 
     def outputs(self, case: str, source: Run, target: Run, rounding: OutputRounding) -> list[OutputRow]:
         """Return one row per output of the source, paired by position."""
@@ -206,16 +209,23 @@ class Sides:
         return [MULTIPLE / INNER * error.absolute for error in found if error is not None]
 
     def _cost_alone(self, call: str) -> Cost:
-        """Return the rounding that the runtimes may add in one module call."""
-        return self._cost_of(self._operators_of.get(call, []))
+        """Return the rounding that the runtimes may add in one module call.
+
+        A runtime that adds products of one sign up one by one is off by the root of their number, in units;
+        by half their number where they are equal, as all of them are rounded one way. One unit of difference
+        in each weight does not show it, as those even out.
+        """
+        cost = self._cost_of([node for _, node in self._operators_of.get(call, [])])
+        sums = (_units_of_sum(self.graph, *each) for each in self._operators_of.get(call, []))
+        return replace(cost, ulps=max(cost.ulps, *sums)) if call in self._operators_of else cost
 
     @cached_property
-    def _operators_of(self) -> dict[str, list[Operator]]:
-        """Name of a module call -> the operators in it and in the calls that it makes."""
-        names, found = self.graph.modules.call_names(), dict[str, list[Operator]]()
-        for _, node in walk_operators(self.graph):
+    def _operators_of(self) -> dict[str, list[tuple[Graph, Operator]]]:
+        """Name of a module call -> the operators in it and in the calls that it makes, with their graphs."""
+        names, found = self.graph.modules.call_names(), dict[str, list[tuple[Graph, Operator]]]()
+        for part, node in walk_operators(self.graph):
             for call in self.graph.modules.ancestors(node.call):
-                found.setdefault(names[call], []).append(node)
+                found.setdefault(names[call], []).append((part, node))
         return found
 
     def yardstick(self) -> str:
@@ -240,6 +250,19 @@ class Sides:
 def _coarsest_of(operators: Sequence[Operator]) -> str:
     found = {t.dtype for node in operators for t in node.types if t is not None}
     return max(found & set(EPSILON), key=EPSILON.__getitem__, default="float64")
+
+
+def _units_of_sum(graph: Graph, part: Graph, node: Operator) -> int:
+    """Return by how many units a sum of products may be off, relative to the sum of their sizes."""
+    terms = terms_of(part, node, example_sizes(graph))
+    operands = [part.node(v.node) for v in part.operands(node.key) if v is not None] if terms else []
+    equal = any(isinstance(n, (Constant, Parameter)) and _is_one_number(n.data) for n in operands)
+    return terms // 2 if equal else isqrt(terms)
+
+
+def _is_one_number(data: TensorData) -> bool:
+    array = data.numpy().reshape(-1) if len(data.shape) > 1 and data.load is not None else np.zeros(0)
+    return bool(array.size) and bool((array == array[0]).all())
 
 
 def _scale_of(node: Operator) -> float:

@@ -53,4 +53,4 @@ def _make(node: onnx.NodeProto, shape: TensorData | None) -> TensorData | None:
     if not sizes or min(sizes) < 1 or fill.size != 1 or fill.dtype.kind != "f":
         return None
     load = partial(np.full, sizes, fill.reshape(-1)[0], fill.dtype)
-    return TensorData(dtype_name(fill.dtype), sizes, load, id(node))
+    return TensorData(dtype_name(fill.dtype), sizes, load, node.output[0])

@@ -72,6 +72,19 @@ def count_costs(graph: Graph) -> Costs:
     return costs
 
 
+def terms_of(graph: Graph, node: Operator, sizes: Mapping[str, int]) -> int:
+    """Return how many products are added up for an element of a node's result; 0 where that is not known."""
+    count = _COUNTS.get(node.qualified_name)
+    result = _shape(node.types[0], sizes)
+    shapes = [None if v is None else _shape(graph.type_of(v), sizes) for v in graph.operands(node.key)][:3]
+    if count is None or not result or any(s is None for s in shapes[:2]):
+        return 0
+    try:
+        return (count(node, [s or () for s in shapes], result) or 0) // max(prod(result), 1)
+    except (IndexError, KeyError, ValueError):
+        return 0
+
+
 def example_sizes(graph: Graph) -> dict[str, int]:
     """Return symbol -> size in the example inputs."""
     found: dict[str, int] = {}

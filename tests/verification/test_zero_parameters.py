@@ -97,6 +97,38 @@ def test_a_light_model_has_layers_and_its_faults_are_found(number: float, tmp_pa
     assert not verify(graph, file).passed
 
 
+def test_weights_that_are_made_by_one_number_are_weights_of_their_own(tmp_path: Path) -> None:
+    """A node that only reading held was told by its address, which the next one had too."""
+    make, names = helper.make_node, [f"w{i}" for i in range(200)]
+    value = numpy_helper.from_array(np.array([0.5], np.float32))
+    nodes = [make("ConstantOfShape", ["shape"], [name], value=value) for name in names]
+    for i, name in enumerate(names):
+        nodes.append(make("Gemm", [f"x{i}" if i else "x", name], [f"x{i + 1}"]))
+    info = helper.make_tensor_value_info
+    ends = [info("x", 1, [1, 2])], [info("x200", 1, [1, 2])]
+    shape = numpy_helper.from_array(np.array([2, 2]), "shape")
+    onnx.save(helper.make_model(helper.make_graph(nodes, "made", *ends, [shape])), tmp_path / "net.onnx")
+    held = regraft.load(tmp_path / "net.onnx").parameters()
+    assert len({p.data.storage for p in held}) == len(held) == 200
+
+
+@pytest.mark.parametrize("change", [1.0, 1.001])
+def test_a_sum_of_equal_products_is_rounded_one_way(change: float, tmp_path: Path) -> None:
+    """Torch adds 4608 equal products up 300 units from ONNX Runtime's sum; another number is further."""
+    make, info = helper.make_node, helper.make_tensor_value_info
+    stored = [numpy_helper.from_array(np.full((8, 512, 3, 3), 0.02, np.float32), "c.weight")]
+    ends = [info("x", 1, [1, 512, 28, 28])], [info("y", 1, [1, 8, 28, 28])]
+    nodes = [make("Conv", ["x", "c.weight"], ["a"], pads=[1, 1, 1, 1]), make("Softmax", ["a"], ["y"], axis=1)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "sum", *ends, stored)), tmp_path / "net.onnx")
+    graph = regraft.load(tmp_path / "net.onnx", [np.full((1, 512, 28, 28), 1.37, np.float32)])
+    out = tmp_path / "out"
+    regraft.save(regraft.rewrite(graph, to="torch").graph, out, to="torch", checkpoint_format="pth")
+    state = torch.load(out / "model.pth")
+    torch.save({name: value * change for name, value in state.items()}, out / "model.pth")
+    report = verify(graph, out)
+    assert report.passed is (change == 1.0), report.summary()
+
+
 def _light(number: float) -> onnx.ModelProto:
     make, stored, nodes = helper.make_node, [], []
     shapes = {"conv1_w_0": [4, 3, 3, 3], "conv1_b_0": [4], "fc_w_0": [5, 4], "fc_b_0": [5]}
