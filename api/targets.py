@@ -207,7 +207,7 @@ def require_output(
     final = Path(path)
     target = target_of(final, to)
     row = find_target(target)
-    switches = _switches()
+    switches = switches_of(target)
     require_fitting(final, target, {name: v for name, v in options.items() if name not in switches})
     settle(row.folder_of(final))
     if not force and row.exists(final):
@@ -500,16 +500,16 @@ def _prepared(
     print_after: Callable[[Pass, Graph], None] | None = None,
 ) -> Graph:
     """Prepare a graph for a target; the options that say how are taken out of all, the backend's stay."""
-    chosen = {name: options.pop(name) for name in _switches() & options.keys()}
+    chosen = {name: options.pop(name) for name in switches_of(to) & options.keys()}
     for preparation in find_target(to).preparations:
         if preparation.applies(graph, {**options, **chosen}):
             graph = prepare(graph, _passes_of(preparation), print_after=print_after)
     return graph
 
 
-def _switches() -> set[str]:
-    """Return the options of `save` that leave a target's preparation out; every target takes all of them."""
-    return {preparation.option for row in TARGETS.values() for preparation in row.preparations}
+def switches_of(to: str) -> set[str]:
+    """Return the options of `save` that leave a target's preparations out."""
+    return {preparation.option for preparation in find_target(to).preparations}
 
 
 def _preparing_passes(to: str) -> list[Pass]:

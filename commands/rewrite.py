@@ -207,7 +207,8 @@ def rewrite(
     from ..passes import default_pipeline
 
     with report_errors(ctx):
-        options: dict[str, object] = {"group": False, "fold": False} if only else {}
+        to = targets.target_of(output, target)
+        options: dict[str, object] = dict.fromkeys(targets.switches_of(to), False) if only else {}
         if no_fold:
             options["fold"] = False
         if functions:
@@ -230,7 +231,6 @@ def rewrite(
             pieces=pieces,
             **options,
         )
-        to = targets.target_of(output, target)
         passes = [extensions.parse_pass(p) for p in only] if only else default_pipeline(to)
         passes = [*passes, *(extensions.parse_pass(p) for p in extra)]
         if dequantise:

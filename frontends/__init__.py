@@ -60,8 +60,9 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
             )
         return row.framework, _with_values(row, found, options, own=True)
     if model.endswith(".py"):
+        name = "build" if _emitted_net(Path(model).parent) else "Net"
         raise UsageError(
-            "E001", f"expected a name in `{model}`", hint=f"name the class or factory: {model}:Net"
+            "E001", f"expected a name in `{model}`", hint=f"name the class or factory: {model}:{name}"
         )
     if Path(model).is_file():
         _refuse_file(model)
@@ -138,11 +139,19 @@ def _refuse_folder(model: str) -> None:
 
 
 def _without_net(model: str) -> UsageError:
+    net = _emitted_net(Path(model) if Path(model).is_dir() else Path(model).parent)
+    hint = f"name the class as file.py:Net, and give the weights with --params {model}"
     return UsageError(
         "E001",
         f"expected a model, got `{model}`, which holds weights without a net",
-        hint=f"name the class as file.py:Net, and give the weights with --params {model}",
+        hint=f"name the function that builds the net: {net}:build" if net else hint,
     )
+
+
+def _emitted_net(folder: Path) -> Path | None:
+    """Return the file with the net of a folder that we wrote; None for another folder."""
+    net = folder / "model.py"
+    return net if net.is_file() and (folder / "renames.json").is_file() else None
 
 
 def _with_values(row: Frontend, model: object, options: LoadOptions, *, own: bool) -> object:

@@ -167,6 +167,18 @@ def test_a_file_of_weights_given_as_the_model_is_called_so(folder, state):
         assert to_do in result.output.partition("hint: ")[2]
 
 
+def test_a_folder_of_ours_given_as_the_model_is_called_by_its_function(folder, state):
+    out = folder / "out"
+    out.mkdir()
+    torch.save(state, out / "model.pth")
+    for name in ("model.py", "renames.json"):
+        (out / name).write_text("{}")
+    for command, name in (("check", "out"), ("check", "out/model.pth"), ("show", "out/model.py")):
+        result = CliRunner().invoke(main, [command, str(folder / name)])
+        assert result.exit_code == 2
+        assert result.output.rstrip().endswith(f"{out / 'model.py'}:build"), result.output
+
+
 def test_a_shard_given_for_the_whole_is_called_so(folder, state):
     names = list(state)
     places = {n: f"m-{1 if n == names[0] else 2}.bin" for n in names}
