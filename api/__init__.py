@@ -283,6 +283,7 @@ def check(
     inputs: Inputs = None,
     *,
     ported_from: str = "",
+    release: str = "",
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     **options: Any,
@@ -297,6 +298,8 @@ def check(
         model: a graph, or anything that `load` takes.
         inputs: as in `load`.
         ported_from: "torch" for the traps of a port from it too: calls that mean something else there.
+        release: a release of MindSpore, or "installed", for the uses in the model's files that it removes or
+            changes too.
         select: codes of the findings that are wanted, or how some begin; empty for all.
         ignore: codes that are left out, likewise.
         options: loading options, as in `load`.
@@ -307,7 +310,7 @@ def check(
     settle_beside(model, options.get("params"))
     from . import findings
 
-    wanted = findings.Wanted(ported_from, tuple(select), tuple(ignore))
+    wanted = findings.wanted(ported_from, select, ignore, release)
     return findings.check(model, inputs, loading_options(**options), wanted)
 
 
@@ -317,6 +320,7 @@ def check_file(
     inputs: Inputs = None,
     *,
     ported_from: str = "",
+    release: str = "",
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     **options: Any,
@@ -327,18 +331,25 @@ def check_file(
         path: a Python file.
         inputs: as in `load`, for all of them.
         ported_from: as in `check`.
+        release: as in `check`, for the whole file; the file may then be a script without a model.
         select: as in `check`.
         ignore: as in `check`.
         options: loading options, as in `load`.
     """
     from . import findings
 
-    wanted = findings.Wanted(ported_from, tuple(select), tuple(ignore))
+    wanted = findings.wanted(ported_from, select, ignore, release)
     return findings.check_file(path, inputs, loading_options(**options), wanted)
 
 
 def fix(
-    model: str, inputs: Inputs = None, *, like: str | None = None, write: bool = True, **options: Any
+    model: str,
+    inputs: Inputs = None,
+    *,
+    like: str | None = None,
+    release: str = "",
+    write: bool = True,
+    **options: Any,
 ) -> Fixed:
     """Make the smallest edit in the user's own file that solves what `check` finds, and prove it.
 
@@ -347,6 +358,8 @@ def fix(
         inputs: as in `load`; without them outputs are not compared.
         like: a model whose outputs the edited one must have, which needs inputs; None for those that it had,
             where it ran.
+        release: a release of MindSpore, or "installed", whose removals and changes are resolved too; `model`
+            may then be a whole script, which is not run.
         write: whether to replace the file, whose old text is kept beside it; else the diff is all.
         options: loading options, as in `load`.
 
@@ -356,4 +369,4 @@ def fix(
     """
     from .fixes import fix as fix_model
 
-    return fix_model(model, inputs, loading_options(**options), like=like, write=write)
+    return fix_model(model, inputs, loading_options(**options), like=like, release=release, write=write)

@@ -17,7 +17,9 @@ from ..diagnosis import (
     files_of,
     find_silenced,
     find_traps,
+    find_uses,
     names_in,
+    release_of,
     sort_findings,
 )
 from ..frontends import Inputs, LoadOptions, read, read_tree, resolve
@@ -93,6 +95,11 @@ class FileFindings:
         return all(found.clean for found in self.models.values())
 
 
+def wanted(ported_from: str, select: Sequence[str], ignore: Sequence[str], release: str) -> Wanted:
+    """Return the findings that a caller selects; see `api.check`."""
+    return Wanted(ported_from, tuple(select), tuple(ignore), release_of(release) if release else "")
+
+
 @public_call()
 def check(model: object, inputs: Inputs, options: LoadOptions, wanted: Wanted = _ALL) -> Findings:
     """Return the findings of the diagnosis and the passes for a graph or a model; see `api.check`."""
@@ -134,16 +141,27 @@ def check_file(path: str | Path, inputs: Inputs, options: LoadOptions, wanted: W
         wanted: which findings.
 
     Raises:
-        ModelError: when the file raises before it defines anything, or defines no model.
+        ModelError: when the file raises before it defines anything, or defines no model; not with a release,
+            whose uses are read off the text.
     """
     wanted.refuse_unknown(codes())
-    module = run_file(str(path))
-    names = names_in(module)
-    if not names:
-        raise ModelError("E102", "expected a Cell or Module in the file, got none", place=str(path))
     result = FileFindings()
+    if (
+        wanted.release
+    ):  # of the whole file, which may be a script without a model, or raise by what is removed
+        result.models[Path(path).name] = uses_in(Path(path), wanted)
+    try:
+        module = run_file(str(path))
+    except ModelError as error:
+        if not wanted.release or not Path(path).is_file():
+            raise
+        result.left_out["models"] = str(error).partition("\n")[0]
+        return result
+    names = names_in(module)
+    if not names and not wanted.release:
+        raise ModelError("E102", "expected a Cell or Module in the file, got none", place=str(path))
     inside: dict[str, str] = {}
-    told: set[tuple[str, str, str]] = set()
+    told = {(c.code, c.place, c.message) for each in result.models.values() for c in each}
     made = [n for n in names if not n.left_out]
     classes = [n for n in made if isinstance(vars(module)[n.name], type)]
     instances = [n for n in made if n not in classes]
@@ -210,10 +228,24 @@ def _of_graph(
         found += find_traps(subject)
         if subject.framework != "mindspore":
             skipped["traps of porting"] = f"a model of {subject.framework} is not a port to MindSpore"
+    files = files_of(subject)
+    if wanted.release:
+        found += [use.change for use in find_uses(files.values(), wanted.release)]
     found = [c for c in sort_findings(subject, add_advice(subject, drop_repeated(found))) if c in wanted]
-    silent = find_silenced(subject, found)
+    silent = find_silenced(files, found)
     kept = [c for c in found if c not in silent]
-    return Findings(kept, skipped, _notes(graph, causes), len(silent), files_of(subject))
+    return Findings(kept, skipped, _notes(graph, causes), len(silent), files)
+
+
+def uses_in(path: Path, wanted: Wanted) -> Findings:
+    """Return the uses in a file that a release of MindSpore removes or changes; the file is not run."""
+    found = [use.change for use in find_uses([path], wanted.release)]
+    found = sorted(
+        (c for c in found if c in wanted), key=lambda c: ("error", "warning", "note").index(c.severity)
+    )
+    files = {path.name: path}
+    silent = find_silenced(files, found)
+    return Findings([c for c in found if c not in silent], silenced=len(silent), files=files)
 
 
 def _cause_of(failure: RegraftError, causes: Sequence[Change]) -> str:

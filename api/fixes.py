@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..diagnosis import Subject, plan_edits
+from ..diagnosis import Subject, Wanted, plan_edits, plan_renewal
 from ..diagnosis.editing import apply_edits
+from ..diagnosis.versions import CODES as OF_VERSIONS
 from ..formats.files import settle, staged
 from ..frontends import Inputs, LoadOptions, read, read_tree, resolve
 from ..ir import Graph, ModelError, RegraftError, UsageError
@@ -19,7 +21,7 @@ from ..process.entry import public_call
 from ..verification import Report
 from ..verification import verify as compare
 from ..verification.runners.select_runner import can_train
-from .findings import Findings, check
+from .findings import Findings, check, uses_in, wanted
 from .reference_diff import OTHERWISE, differences, edits_of
 
 __all__ = ["Fixed", "fix"]
@@ -47,8 +49,13 @@ class Fixed:
 
 
 @public_call()
-def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, write: bool) -> Fixed:
+def fix(
+    model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, release: str, write: bool
+) -> Fixed:
     """Edit the file that defines a model; see `api.fix`."""
+    selected = wanted("", (), (), release)
+    if selected.release and like is None and model.endswith(".py") and Path(model).is_file():
+        return _renewed(Path(model).resolve(), selected, write=write)
     where, _, name = model.rpartition(":")
     if not where.endswith(".py") or not Path(where).is_file():
         whole = model.endswith(".py") and Path(model).is_file()
@@ -65,10 +72,13 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     path = Path(where).resolve()
     settle(path.parent)
     source = path.read_bytes()
-    before = check(model, inputs, options)
+    before = check(model, inputs, options, selected)
     worst = [c for c in before if c.severity != "note"]
     subject = Subject(read_tree(resolve(model, options)[1], options), model)
-    text, done = apply_edits(source, plan_edits(subject, worst))
+    renewals, needed = (
+        plan_renewal(path, worst, selected.release, rerun=True) if selected.release else ([], [])
+    )
+    text, done = apply_edits(source, [*plan_edits(subject, worst), *renewals], needed)
     reference = None if like is None else read(like, inputs, options)
     unlike: list[Change] = []
     before_like: Report | None = None
@@ -92,7 +102,7 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
         return Fixed(path, left=[*worst, *unlike])
     compile(text, str(path), "exec")
     with _beside(path, text) as copy:
-        after = check(f"{copy}:{name}", inputs, options)
+        after = check(f"{copy}:{name}", inputs, options, selected)
         solved = _solved(worst, after)
         proof = [_names(after, path)]
         report = liked or before_like  # of the text as it is: edits that make nothing better are not in it
@@ -106,15 +116,51 @@ def fix(model: str, inputs: Inputs, options: LoadOptions, *, like: str | None, w
     worst += unlike
     diff = "".join(_diff(source, text, path.name))
     left = [c for c in worst if c not in solved]
-    if not write:
-        return Fixed(path, diff, solved, left, proof)
+    return Fixed(path, diff, solved, left, proof, _replaced(path, source, text) if write else None)
+
+
+def _replaced(path: Path, source: bytes, text: bytes) -> Path:
+    """Write an edited file in the place of the user's, and return the copy of the old one.
+
+    Raises:
+        UsageError: when the file is no longer the one that was read (E002).
+    """
     if path.read_bytes() != source:
         raise UsageError("E002", f"`{path}` was changed while it was being fixed")
     backup = _free(path)
     with staged(path.parent, [path.name, backup.name], force=True) as stage:
         (stage / path.name).write_bytes(text)
         (stage / backup.name).write_bytes(source)
-    return Fixed(path, diff, solved, left, proof, backup)
+    return backup
+
+
+def _renewed(path: Path, selected: Wanted, *, write: bool) -> Fixed:
+    """Renew a whole script for a release of MindSpore, by its text alone."""
+    settle(path.parent)
+    source = path.read_bytes()
+    worst = [c for c in uses_in(path, selected) if c.severity != "note"]
+    text, done = apply_edits(source, *plan_renewal(path, worst, selected.release, rerun=False))
+    if not done:
+        return Fixed(path, left=worst)
+    compile(text, str(path), "exec")
+    with _beside(path, text) as copy:
+        solved = _gone(worst, uses_in(copy, selected))
+    left = [c for c in worst if c not in solved]
+    diff = "".join(_diff(source, text, path.name))
+    proof = ["outputs: not compared, as a whole script is not run"]
+    return Fixed(path, diff, solved, left, proof, _replaced(path, source, text) if write else None)
+
+
+def _gone(before: Sequence[Change], after: Findings) -> list[Change]:
+    """Return the findings that an edited file has no longer: each as often as it has one less."""
+    remaining = Counter((c.code, c.message) for c in after)
+    found = []
+    for change in before:
+        if remaining[change.code, change.message]:
+            remaining[change.code, change.message] -= 1
+        else:
+            found.append(change)
+    return found
 
 
 @contextmanager
@@ -137,7 +183,8 @@ def _solved(worst: Sequence[Change], after: Findings) -> list[Change]:
     if fresh:
         first = next(c for c in after if c.code in fresh)
         raise ModelError("E102", f"the edited file has a finding of its own: {first}")
-    return [c for c in worst if c.code not in codes]
+    uses = [c for c in worst if c.code in OF_VERSIONS]
+    return [c for c in worst if c.code not in {*codes, *OF_VERSIONS}] + _gone(uses, after)
 
 
 def _names(after: Findings, path: Path) -> str:

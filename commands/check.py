@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     help="Also report the traps in a MindSpore net ported from this framework: calls whose meaning differs.",
 )
 @click.option(
+    "--for",
+    "release",
+    type=click.Choice(["installed", "2.9", "2.10", "2.11"]),
+    help="Also report what this release of MindSpore removes, changes or marks for removal.",
+)
+@click.option(
     "--select", metavar="CODES", help="Report only findings whose codes start with these, e.g. PT,RP101."
 )
 @click.option("--ignore", metavar="CODES", help="Leave out findings whose codes start with these.")
@@ -51,6 +57,7 @@ def check(
     models: tuple[str, ...],
     loading: Loading,
     ported_from: str | None,
+    release: str | None,
     select: str | None,
     ignore: str | None,
     verbose: bool,
@@ -67,7 +74,12 @@ def check(
     """
     from .. import api
 
-    wanted = {"ported_from": ported_from or "", "select": _codes(select), "ignore": _codes(ignore)}
+    wanted = {
+        "ported_from": ported_from or "",
+        "release": release or "",
+        "select": _codes(select),
+        "ignore": _codes(ignore),
+    }
 
     ctx.params["as_json"] = as_json = as_json or form == "json"  # an error is a document then too
     with report_errors(ctx):

@@ -27,11 +27,23 @@ if TYPE_CHECKING:
 @click.argument("model", type=ModelName())
 @click.option("--diff", "only_diff", is_flag=True, help="Show the edit and write nothing.")
 @click.option("--like", metavar="REFERENCE", help="A model whose settings and outputs MODEL must match.")
+@click.option(
+    "--for",
+    "release",
+    type=click.Choice(["installed", "2.9", "2.10", "2.11"]),
+    help="Also renew what this release of MindSpore removes; MODEL may be a script, which is not run.",
+)
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON report to standard output.")
 @click.pass_context
 def fix(
-    ctx: click.Context, model: str, only_diff: bool, like: str | None, loading: Loading, as_json: bool
+    ctx: click.Context,
+    model: str,
+    only_diff: bool,
+    like: str | None,
+    release: str | None,
+    loading: Loading,
+    as_json: bool,
 ) -> None:
     """Make the smallest edit in MODEL's own file that resolves `check`'s findings (exit code 1: some remain).
 
@@ -49,7 +61,12 @@ def fix(
     with report_errors(ctx):
         with doing(f"fixing {model}"):
             fixed = api.fix(
-                model, loading.parse_inputs(), like=like, write=not only_diff, **loading.options()
+                model,
+                loading.parse_inputs(),
+                like=like,
+                release=release or "",
+                write=not only_diff,
+                **loading.options(),
             )
         if as_json:
             print_json(

@@ -12,6 +12,7 @@ from ..passes import Change
 from .editing import Edit
 from .findings.plain_list import CONTAINERS
 from .subject import Subject
+from .versions import find_uses
 
 
 def plan_edits(subject: Subject, found: Sequence[Change]) -> list[Edit]:
@@ -32,6 +33,28 @@ def plan_edits(subject: Subject, found: Sequence[Change]) -> list[Edit]:
             kind = "last" if change.advice.endswith("`__init__`") else "behind"
             edits.append(Edit(kind, _line(change.place), new=change.advice.split("`")[1]))
     return list(dict.fromkeys(edits))
+
+
+def plan_renewal(
+    path: Path, found: Sequence[Change], release: str, *, rerun: bool
+) -> tuple[list[Edit], list[tuple[str, str]]]:
+    """Return the edits of a file that renew its uses for a release of MindSpore, and the imports they need.
+
+    Args:
+        path: the file.
+        found: the findings to solve.
+        release: the release.
+        rerun: whether the edited file is run in this process, which may call `set_device` no second time.
+    """
+    wanted = {(c.code, c.place, c.message) for c in found}
+    uses = [
+        use
+        for use in find_uses([path], release)
+        if (use.change.code, use.change.place, use.change.message) in wanted
+        and not (rerun and any(".set_device(" in edit.new for edit in use.edits))
+    ]
+    edits = dict.fromkeys(edit for use in uses for edit in use.edits)
+    return list(edits), list(dict.fromkeys(each for use in uses if use.edits for each in use.imports))
 
 
 def _registrations(subject: Subject, change: Change, never: set[str]) -> Iterator[Edit]:

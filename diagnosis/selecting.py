@@ -7,7 +7,7 @@ import inspect
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,11 +27,13 @@ class Wanted:
         ported_from: "torch" for the traps of a port from it too; empty for none.
         select: codes, or how some begin; empty for all.
         ignore: those that are left out of them.
+        release: the release of MindSpore whose removals and changes are reported too; empty for none.
     """
 
     ported_from: str = ""
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    release: str = ""
 
     def refuse_unknown(self, known: Iterable[str]) -> None:
         """Refuse what no finding can be.
@@ -57,14 +59,15 @@ class Wanted:
         return chosen and not change.code.startswith(self.ignore or ("-",))
 
 
-def find_silenced(subject: Subject, changes: Sequence[Change]) -> list[Change]:
+def find_silenced(files: Mapping[str, Path], changes: Sequence[Change]) -> list[Change]:
     """Return findings at statements with a comment ``# regraft: ignore``, or one with their code.
 
     A finding that names several lines is silenced where all of them have it.
+
+    Args:
+        files: the user's files by the names that findings have for them.
+        changes: the findings.
     """
-    if not changes:
-        return []
-    files = files_of(subject)
     comments: dict[str, dict[int, set[str] | None]] = {}
     found: list[Change] = []
     for change in changes:

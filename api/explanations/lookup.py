@@ -17,8 +17,9 @@ from .findings import PAGES as OF_FINDINGS
 from .page import Page
 from .passes import PAGES as OF_PASSES
 from .ports import PAGES as OF_PORTS
+from .versions import PAGES as OF_VERSIONS
 
-PAGES: dict[str, Page] = {**OF_ERRORS, **OF_FINDINGS, **OF_PORTS, **OF_PASSES}
+PAGES: dict[str, Page] = {**OF_ERRORS, **OF_FINDINGS, **OF_PORTS, **OF_VERSIONS, **OF_PASSES}
 """Code -> its page; a code of a pass without one has that of its pass."""
 
 

@@ -1,10 +1,12 @@
-"""The tables of what differs between PyTorch and MindSpore, from `regraft.frontends.differences`."""
+"""The tables of what differs between PyTorch and MindSpore, and between releases of MindSpore."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from regraft.commands.language import say
+from regraft.diagnosis.versions import CODES as RELEASES
+from regraft.diagnosis.versions import SOURCES, facts
 from regraft.frontends.differences import COMPUTED, FAMILIES, FORMER, Difference
 
 if TYPE_CHECKING:
@@ -55,3 +57,35 @@ def _row(writer: Writer, row: Difference, *, computed: bool) -> tuple[str, ...]:
 
 def _code(text: str) -> str:
     return f"`{text}`"
+
+
+def write_releases(writer: Writer) -> None:
+    """Every use that a release of MindSpore removes, changes or marks for removal, by code."""
+    rows = [fact for fact in facts() if fact.code != "MV105"]
+    for code in dict.fromkeys(fact.code for fact in rows):
+        writer.add(f"## {code}: {say(RELEASES[code], writer.lang)}")
+        table = [
+            (
+                _code(f"{fact.name}({fact.argument}=…)" if fact.argument else fact.name),
+                fact.since,
+                say(fact.write, writer.lang),
+                _source(writer, SOURCES[fact.source]),
+            )
+            for fact in rows
+            if fact.code == code
+        ]
+        writer.table(("use", "since", "write", "source"), table)
+    writer.add(f"## MV105: {say(RELEASES['MV105'], writer.lang)}")
+    marked: dict[tuple[str, str], list[str]] = {}
+    for fact in facts():
+        if fact.code == "MV105":
+            module, _, name = fact.name.rpartition(".")
+            marked.setdefault((fact.since, module), []).append(_code(name))
+    writer.table(
+        ("module", "since", "names"),
+        [(_code(module), since, ", ".join(names)) for (since, module), names in marked.items()],
+    )
+
+
+def _source(writer: Writer, source: str) -> str:
+    return f"<{source}>" if source.startswith("https:") else say(source, writer.lang)

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 from coverage_tables import write_certificates, write_corpora
-from difference_tables import write_differences
+from difference_tables import write_differences, write_releases
 from sphinx.application import Sphinx
 
 from regraft.commands.helping import say_option
@@ -21,6 +21,12 @@ from regraft.commands.language import say, say_lines
 ROOT = Path(__file__).resolve().parents[2]
 LINE = re.compile(r"^% generated: ([\w-]+)$", re.MULTILINE)
 WORDS = {
+    "use": "用法",
+    "since": "始于",
+    "write": "应写",
+    "source": "来源",
+    "module": "模块",
+    "names": "名称",
     "argument or option": "参数或选项",
     "meaning": "含义",
     "code": "代码",
@@ -250,6 +256,7 @@ GENERATED: dict[str, Callable[[Writer], None]] = {
     "corpora": write_corpora,
     "certificates": write_certificates,
     "differences": write_differences,
+    "releases": write_releases,
     **{name: write_measured(name) for name in ("mutants", "right", "kills")},
 }
 

@@ -260,14 +260,14 @@ def test_slices_of_a_whole_axis_are_unstacked(slices, tmp_path):
         return q * k - v
 
     source = assert_same(Function(attend), tmp_path, floats(2, 4))
-    assert re.search(r"q, k, v = ops\.unstack\(", source)
+    assert re.search(r"q, k, v = ops\.unbind\(", source)
 
 
 def test_one_slice_of_an_axis_is_a_subscript(tmp_path):
     source = assert_same(Function(lambda x: x[:, 0] + x[:, 2]), tmp_path, floats(2, 3, 4))
     assert "[:, 0]" in source
     assert "[:, 2]" in source
-    assert "unstack" not in source
+    assert "unbind" not in source
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

@@ -43,7 +43,7 @@ def fourier(view: View) -> Expression:
     found = call(f"ops.{name}", given, dim=_axis(view), norm=_norm(view))
     if view.used_outputs() == 1:
         return call("ops.real", found)
-    both = call("ops.unstack", call("ops.view_as_real", found), axis=-1)
+    both = call("ops.unbind", call("ops.view_as_real", found), dim=-1)
     return Expression(both.parts, outputs=2)
 
 

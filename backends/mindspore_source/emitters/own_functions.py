@@ -146,7 +146,7 @@ ONNX_LSTM = '''def onnx_lstm(x, w, r, b, lengths, h, c, peepholes, backwards):
 
 # -- precise on CPU -----------------------------------------------------------------------------------------
 
-ON_CPU = 'ON_CPU = ms.get_context("device_target") == "CPU"'
+ON_CPU = 'ON_CPU = ms.get_current_device().device_target == "CPU"'
 """The lines that precede the helpers below in a file."""
 
 _PRECISE = {

@@ -127,10 +127,10 @@ def split(view: View) -> Expression:
 
 @TABLE.call("regraft.Unstack")
 def unstack(view: View) -> Expression:
-    """Emit ops.unstack."""
+    """Emit ops.unbind."""
     axis = view.operator.int("axis")
-    options = {"axis": axis} if axis else {}
-    return Expression(call("ops.unstack", view.use(0), **options).parts, outputs=len(view.operator.types))
+    options = {"dim": axis} if axis else {}
+    return Expression(call("ops.unbind", view.use(0), **options).parts, outputs=len(view.operator.types))
 
 
 def _axes(view: View) -> list[int]:

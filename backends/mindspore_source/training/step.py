@@ -109,7 +109,7 @@ def _clips(recipe: Recipe) -> list[str]:
         found.append(f"gradients = ops.clip_by_global_norm(gradients, {_short(norm * scale)!r})")
     if isinstance(bound, float):
         value = _short(bound * scale)
-        found.append(f"gradients = ops.clip_by_value(gradients, -{value!r}, {value!r})")
+        found.append(f"gradients = tuple([ops.clamp(each, -{value!r}, {value!r}) for each in gradients])")
     return found
 
 

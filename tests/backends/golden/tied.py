@@ -13,7 +13,7 @@ import mindspore as ms
 from mindspore import nn, ops
 from mindspore.common.initializer import HeUniform, Normal, Uniform
 
-ON_CPU = ms.get_context("device_target") == "CPU"
+ON_CPU = ms.get_current_device().device_target == "CPU"
 
 
 def tanh(x):
