@@ -18,6 +18,7 @@ _UNTYPED = ("SequenceMap", "Optional")
 """Operators on sequences and optional values, which the IR does not carry."""
 
 _ADVICE = {
+    "ai.onnx.ml.ZipMap": "convert with options={'zipmap': False}, which gives probabilities as a tensor",
     "ai.onnx.ml.": "networks are read: end the model before its trees, tables and labels, and keep those in "
     "ONNX Runtime",
     "ai.onnx.preview.training.": "give the model as it infers: what trains it is not read of the file",

@@ -9,6 +9,7 @@ import numpy as np
 from ...ir import Value, numpy_dtype
 from ...ir.table import Table
 from .call import Call
+from .classical import CLASSICAL
 from .fused_quantised import QUANTISED, Rule
 from .traced_operators import RULES, TRACED
 
@@ -20,6 +21,8 @@ def find_fused(domain: str, operator: str) -> Rule | None:
     """Return what an operator becomes; None for one of another domain, or of ONNX's."""
     if domain == TRACED:
         return RULES.get(operator)
+    if domain == "ai.onnx.ml":
+        return CLASSICAL.get(operator)
     is_own = domain == "com.microsoft" or (domain, operator) == ("", "SimplifiedLayerNormalization")
     return FUSED.get(operator) if is_own else None
 

@@ -104,11 +104,28 @@ def _loader(tensor: onnx.TensorProto, folder: Path | None) -> Callable[[], np.nd
 def find_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorData]) -> dict[str, int]:
     """Return how often each initializer is used that is a weight: floating point, and used as no setting."""
     uses: dict[str, list[tuple[str, int]]] = {}
+    single: set[str] = set()
+    biases: set[str] = set()
     for node in _nodes(graph):
         for slot, name in enumerate(node.input):
             if name in stored:
                 uses.setdefault(name, []).append((node.op_type, slot))
-    return {name: len(used) for name, used in uses.items() if _is_weight(name, stored[name], used)}
+        if _gives_one_number(node, stored):
+            single.add(node.output[0])
+        elif node.op_type == "Add" and single & set(node.input):
+            biases |= {name for name in node.input if name in stored and stored[name].shape}
+    return {
+        name: len(used)
+        for name, used in uses.items()
+        if _is_weight(name, stored[name], used) or (name in biases and "float" in stored[name].dtype)
+    }
+
+
+def _gives_one_number(node: onnx.NodeProto, stored: Mapping[str, TensorData]) -> bool:
+    """Whether a layer has one feature or channel, so that its bias is one number too."""
+    axis = {"MatMul": -1, "Conv": 0}.get(node.op_type)
+    data = stored.get(node.input[1]) if axis is not None and len(node.input) == 2 else None
+    return axis is not None and data is not None and len(data.shape) > 1 and data.shape[axis] == 1
 
 
 def _is_weight(name: str, data: TensorData, used: list[tuple[str, int]]) -> bool:

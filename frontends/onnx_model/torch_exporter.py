@@ -145,6 +145,7 @@ class _Undoing:
         self._remove_replaced()
         self._find_aliases()
         self._find_folded_parameters()
+        self._find_transposed()
         self._state_notes()
         self.traced.weights = {*self.named, *self._find_results()} if self.lost else self.named
         self.traced.computed += self.lost
@@ -430,6 +431,35 @@ class _Undoing:
                         unread.remove(own[0])
             self.nodes.append(node)
         self.lost = unread
+
+    def _find_transposed(self) -> None:
+        """Read a parameter where the exporter stored its transpose too, which training would leave behind."""
+        by_shape: dict[tuple[int, ...], list[str]] = {}
+        for name in self.parameters:
+            data = self.traced.stored.get(name)
+            if data is not None and len(data.shape) == 2:
+                by_shape.setdefault(data.shape[::-1], []).append(name)
+        made: dict[str, str] = {}
+        nodes, self.nodes = self.nodes, []
+        for node in nodes:
+            line = line_of(node)
+            for slot, name in enumerate(node.input if line is not None else ()):
+                data = self.stored.get(name)
+                if line is None or data is None or name in self.named or name not in line.reads:
+                    continue
+                if name not in made:
+                    turned = data.numpy().T if data.shape in by_shape else None
+                    equal = [
+                        other
+                        for other in by_shape.get(data.shape, ())
+                        if self.traced.stored[other].dtype == data.dtype
+                        and np.array_equal(self.traced.stored[other].numpy(), turned)
+                    ]
+                    if len(equal) != 1:
+                        continue
+                    made[name] = self._insert("Transpose", equal, f"{name}/turned", node)
+                node.input[slot] = made[name]
+            self.nodes.append(node)
 
     def _find_results(self) -> Iterator[str]:
         """Yield the constants that the exporter computed of parameters: results of lines of their modules."""

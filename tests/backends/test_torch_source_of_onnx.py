@@ -32,7 +32,8 @@ def built(graph, folder):
 
 def model_of(head, *nodes, opset=21):
     lines = "\n".join(nodes)
-    return parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> net {head} {{ {lines} }}')
+    opsets = f'"" : {opset}, "ai.onnx.ml" : 3'
+    return parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]> net {head} {{ {lines} }}")
 
 
 def run(model, *arrays):
@@ -74,6 +75,31 @@ UNSIGNED = [
 ]
 
 ROWS = {  # kind: [(head, nodes, arrays)]
+    "around a network of scikit-learn": [
+        (
+            "(float[3,4] x, int64[3,1] i) => (float[3,4] y, float[3,3] z, float[1,3] row)",
+            [
+                "y = ai.onnx.ml.Scaler<offset=[1.0,2.0,0.5,0.0], scale=[2.0,0.5,1.0,4.0]>(x)",
+                "z = ai.onnx.ml.ArrayFeatureExtractor(x, i)",
+                "zero = Constant<value_ints=[0]>()",
+                "first = Gather<axis=0>(x, zero)",
+                "axes = Constant<value_ints=[0]>()",
+                "vector = Squeeze(first, axes)",
+                "row = ai.onnx.ml.ArrayFeatureExtractor(vector, i)",
+            ],
+            [X34, wholes(2, 0, 3).reshape(3, 1)],
+        ),
+        (
+            "(int64[3,4] x, float[3,4] f) => (float[3,4] a, float[3,4] b, float[3,4] c, float[3,4] d)",
+            [
+                "a = ai.onnx.ml.Scaler<offset=[0.5], scale=[2.0]>(x)",
+                'b = ai.onnx.ml.Normalizer<norm="L1">(f)',
+                'c = ai.onnx.ml.Normalizer<norm="L2">(x)',
+                'd = ai.onnx.ml.Normalizer<norm="MAX">(f)',
+            ],
+            [wholes(0, 0, 0, 0, 1, -2, 3, 4, 5, 6, 7, 8).reshape(3, 4), X34],
+        ),
+    ],
     "bounds that a run gives": [
         (
             "(float[3,4] x, int64[2] s, int64[2] e) => (float[A,B] y)",

@@ -54,8 +54,10 @@ def _counted(array: np.ndarray, dtype: str) -> Part | None:
         return None
     numbers = array.reshape(-1)
     first, step = float(numbers[0]), float(numbers[1]) - float(numbers[0])
+    if not step or not (first.is_integer() and step.is_integer()):  # which no infinity is
+        return None
     counted = first + step * np.arange(numbers.size)
-    if not step or not (first.is_integer() and step.is_integer()) or max(abs(counted)) >= _EXACT:
+    if max(abs(counted)) >= _EXACT:
         return None
     if not np.array_equal(numbers, counted):
         return None

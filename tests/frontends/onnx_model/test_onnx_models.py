@@ -521,7 +521,7 @@ def test_everything_without_a_lowering_is_listed_at_once() -> None:
         """
         <ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3, "mine" : 1]>
         net (float[2, 3] x) => (float[2, 3] y) {
-          a = ai.onnx.ml.Scaler (x)
+          a = ai.onnx.ml.Imputer (x)
           b = mine.Magic (a)
           y = mine.Magic (b)
         }
@@ -531,13 +531,14 @@ def test_everything_without_a_lowering_is_listed_at_once() -> None:
         regraft.load(proto)
     assert "no lowering for 2 ONNX operators" in str(refusal.value)
     assert "mine.Magic: 2 uses" in str(refusal.value)
-    assert "ai.onnx.ml.Scaler: 1 use" in str(refusal.value)
+    assert "ai.onnx.ml.Imputer: 1 use" in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     ("domain", "operator", "advice"),
     [
         ("ai.onnx.ml", "TreeEnsembleClassifier", "trees"),
+        ("ai.onnx.ml", "ZipMap", "'zipmap': False"),
         ("ai.onnx.preview.training", "Gradient", "as it infers"),
         ("com.microsoft", "QAttention", "QuantFormat.QDQ"),
         ("com.microsoft", "Sampling", "before ONNX Runtime's optimiser"),
@@ -550,6 +551,19 @@ def test_what_is_refused_by_its_domain_comes_with_what_to_do(domain: str, operat
     with pytest.raises(UnsupportedError, match=f"{domain}.{operator}") as error:
         regraft.load(proto)
     assert advice in error.value.hint
+
+
+def test_the_bias_of_one_feature_is_a_weight() -> None:
+    """A number is a setting elsewhere."""
+    proto = model(
+        f"""{OPSET_17} net (float[2, 3] x) => (float[2, 1] y) <float[3, 1] w, float[1] b, float[1] k>
+        {{ h = Mul (x, k) m = MatMul (h, w) y = Add (m, b) }}"""
+    )
+    proto.graph.initializer.extend(
+        numpy_helper.from_array(np.full(shape, 0.5, np.float32), name)
+        for name, shape in {"w": (3, 1), "b": (1,), "k": (1,)}.items()
+    )
+    assert {p.declared for p in regraft.load(proto).parameters()} == {"w", "b"}
 
 
 def test_a_name_that_two_nodes_give_is_refused_with_the_second() -> None:

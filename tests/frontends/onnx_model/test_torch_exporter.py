@@ -122,6 +122,18 @@ class Places(nn.Module):
         return self.head(self.flat(x.index_select(1, self.order)))
 
 
+class Product(nn.Module):
+    """A table, a layer, and a product with the table turned: the exporter stores that matrix too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.layer = nn.Embedding(11, 8), nn.Linear(8, 8)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        return self.layer(self.table(tokens)) @ self.table.weight.T
+
+
 def draw(model: nn.Module) -> nn.Module:
     """Give a model weights that no release of PyTorch changes, some of them equal and some of zeros."""
     for place, (name, tensor) in enumerate(model.state_dict().items()):
@@ -137,6 +149,7 @@ RANDOM = torch.Generator().manual_seed(0)
 NETS: dict[str, tuple[type[nn.Module], Callable[[int], torch.Tensor]]] = {
     "convolutions": (Convolutions, lambda batch: torch.randn(batch, 3, 9, 9, generator=RANDOM)),
     "tokens": (Tokens, lambda batch: torch.randint(0, 11, (batch, 6), generator=RANDOM)),
+    "product": (Product, lambda batch: torch.randint(0, 11, (batch, 6), generator=RANDOM)),
     "places": (Places, lambda batch: torch.randint(0, 11, (batch, 6), generator=RANDOM)),
 }
 
@@ -169,6 +182,7 @@ def _step(model: nn.Module, data: torch.Tensor) -> tuple[torch.Tensor, dict[str,
         "convolutions_of_any_batch",
         "tokens",
         "tokens_of_any_batch",
+        "product",
         "places",
         "places_of_any_batch",
         "places_without_optimisations",
