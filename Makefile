@@ -26,7 +26,7 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(INSTALL) -c tests/constraints.txt "torch==2.13.0"
-	@$(COMPILE_LIBRARIES) & $(INSTALL) -c tests/constraints.txt -e ".[mindspore,sweep]" --group dev && wait
+	@$(COMPILE_LIBRARIES) & $(INSTALL) -c tests/constraints.txt -e ".[mindspore,sweep,mcp]" --group dev && wait
 	$(INSTALL) --target $(VENV)/numpy2 --upgrade "numpy>=2"  # for one smoke test
 	$(INSTALL) --target $(VENV)/torchvision --no-deps "torchvision==0.28.0"  # for pipelines; beside, as its C++ part is of another build of torch
 	@$(COMPILE_LIBRARIES) -j 0 || true

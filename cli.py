@@ -27,6 +27,7 @@ from .commands.diff import diff
 from .commands.fix import fix
 from .commands.helping import Commands
 from .commands.language import language_of, say, say_lines
+from .commands.mcp import mcp
 from .commands.own_output import divert
 from .commands.passes import explain, passes
 from .commands.report import report
@@ -79,6 +80,7 @@ for command in (
     sweep,
     passes,
     explain,
+    mcp,
     completion,
 ):
     main.add_command(add_common_options(command))

@@ -61,11 +61,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "passes": ("regraft passes --to mindspore",),
     "explain": ("regraft explain", "regraft explain RP101", "regraft explain tie-weights"),
+    "mcp": ("regraft mcp --allow .", "regraft mcp --allow net --allow data --timeout 1800"),
     "completion": ('eval "$(regraft completion bash)"', "regraft completion fish | source"),
 }
 """Command -> command lines that its help shows."""
 
-_SAYS_NOTHING_ELSE = {"show", "passes", "explain", "completion", "report"}
+_SAYS_NOTHING_ELSE = {"mcp", "show", "passes", "explain", "completion", "report"}
 """Commands without a verdict: --quiet would leave nothing of them."""
 
 

@@ -40,12 +40,16 @@ def passes(target: str | None, as_json: bool) -> None:
 
 @click.command(short_help="Explain a pass or a code; list all codes.")
 @click.argument("name", type=CodeOrPass(), required=False)
+@click.option("--json", "as_json", is_flag=True, help="As JSON on standard output.")
 @click.pass_context
-def explain(ctx: click.Context, name: str | None) -> None:
+def explain(ctx: click.Context, name: str | None, as_json: bool) -> None:
     """Explain a pass, a finding's code or an error's code; without a NAME, list every code, one per line."""
     from ..api.explanations.lookup import describe, explain, known_codes
 
     with report_errors(ctx):
+        if as_json:
+            print_json(known_codes() if name is None else _explained(name))
+            return
         if name is not None:
             found = explain(name)
             echo_text((describe(name) if found is None else found.render(say)).rstrip())
@@ -54,6 +58,18 @@ def explain(ctx: click.Context, name: str | None) -> None:
             echo_text(f"{say(title)}:")
             for code, meaning in sorted(codes.items()):
                 echo_text(f"  {code}  {say(meaning)}")
+
+
+def _explained(name: str) -> dict[str, str]:
+    """Return the explanation of a pass or a code by its parts."""
+    from ..api.explanations.lookup import describe, explain
+
+    found = explain(name)
+    if found is None:
+        return {"pass": name, "text": describe(name)}
+    page = found.page
+    parts = {"cause": page.cause, "example": page.example, "fix": page.fix, "found_by": found.found_by}
+    return {"code": found.code, "meaning": found.meaning, **parts}
 
 
 def _first_line(of: object) -> str:
