@@ -1,6 +1,7 @@
 """Certificates: right rewrites get their grade, faults are not certified, hostile files are refused."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,45 @@ graph main {{
     kind = "bool" if own.startswith("Greater") else "f32"
     graphs = [parse(text.format(op=op, above=repr(above), type=kind)) for op in (own, other)]
     found = certify(graphs[0], graphs[1], output=tmp_path / "c.json", seed=3)
+    assert found.passed is equal, found.report
+
+
+TYPED = (
+    # A sum of bytes wraps; a sum of wider numbers does not.
+    ("Cast(Add(%b, %b) : u8[3]) {to=6} : i32[3]", "Add(%c, %c) : i32[3]", False),
+    ("Cast(Add(%b, %b) : u8[3]) {to=6} : i32[3]", "Cast(Add(%b, %b) : u8[3]) {to=6} : i32[3]", True),
+    # Infinity less infinity is not 0.
+    ("Sub(Add(%x, %inf) : f32[3], %inf) : f32[3]", "Identity(%x) : f32[3]", False),
+    ("Mul(%inf, %0) : f32[]", "Identity(%0) : f32[]", False),
+    ("Add(%x, %inf) : f32[3]", "Add(%inf, %x) : f32[3]", True),
+    ("Cast(%big) {to=6} : i32[]", "Identity(%small) : i32[]", False),
+)
+
+
+def flat(text: str) -> str:
+    """Write an expression of operators as rows of a graph."""
+    rows: list[str] = []
+    inner = re.match(r"(\w+)\((\w+\([^)]*\)[^,)]*: \w+\[\d*\])(.*)", text)
+    if inner:
+        rows, text = [f"  %i = {inner[2]}"], f"{inner[1]}(%i{inner[3]}"
+    return "\n".join([*rows, f"  %y = {text}"])
+
+
+@pytest.mark.parametrize(("own", "other", "equal"), TYPED)
+def test_what_a_type_can_hold_counts(tmp_path: Path, own: str, other: str, equal: bool) -> None:
+    text = """graph t {
+  %x = input "x" : f32[3]
+  %b = input "b" : u8[3]
+  %c = Cast(%b) {to=6} : i32[3]
+  %inf = const inf : f32[]
+  %0 = const 0.0 : f32[]
+  %big = const 4294967301 : i64[]
+  %small = const 5 : i32[]
+OP
+  return "y" = %y
+}"""
+    graphs = [parse(text.replace("OP", flat(op))) for op in (own, other)]
+    found = certify(*graphs, output=tmp_path / "c.json", seed=3)
     assert found.passed is equal, found.report
 
 
@@ -244,6 +284,7 @@ def test_a_mutated_certificate_is_refused_or_not_certified(tmp_path: Path) -> No
     [
         ([("int64", 7), ("int64", 2)], [("Div", "l0", "l1")], 3.5, 3.0),
         ([("float32", 5.0), ("float64", 1e30)], [("Add", "l0", "l1"), ("Sub", "d0", "l1")], 0.0, 5.0),
+        ([("float32", 1.0)], [("Identity", "l0")], float(np.nextafter(np.float32(1), np.float32(0))), 1.0),
     ],
 )
 def test_a_hostile_definition_is_refused(
@@ -304,6 +345,42 @@ graph main {
     for variance, passed in ((1 - 1e-5, True), (1 - 2e-5, False)):
         other = filled(target, **values(filled(FOLDED)), g=one, z=none, m=none, v=one * np.float32(variance))
         assert certify(filled(FOLDED), other, output=tmp_path / "c.json", seed=3).passed is passed
+
+
+TWO = """graph t {
+  %x = input "FIRST" : KIND[4,3]
+  %z = input "SECOND" : KIND[4,3]
+  %i = const [2] : KIND[1]
+  %a = Div(%x, %i) : KIND[4,3]
+  %b = Mul(%z, %i) : KIND[4,3]
+  return "NAME" = %a
+  return "OTHER" = %b
+}"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "grade", "why"),
+    [
+        ({}, "identical", ""),
+        ({"FIRST": "p", "SECOND": "q"}, "identical", ""),
+        ({"FIRST": "z", "SECOND": "x"}, "different", "inputs in another order: x, z against z, x"),
+        ({"NAME": "b", "OTHER": "a"}, "different", "outputs in another order: a, b against b, a"),
+        ({"KIND": "f32"}, "different", ""),
+    ],
+)
+def test_inputs_and_outputs_are_paired_by_places(
+    tmp_path: Path, changed: dict[str, str], grade: str, why: str
+) -> None:
+    def made(**words: str) -> Graph:
+        text = TWO
+        for word, new in (
+            {"FIRST": "x", "SECOND": "z", "NAME": "a", "OTHER": "b", "KIND": "i64"} | words
+        ).items():
+            text = text.replace(word, new)
+        return parse(text)
+
+    found = certify(made(), made(**changed), output=tmp_path / "c.json", seed=3)
+    assert (found.grade, "; ".join(found.report["why"])) == (grade, why)
 
 
 def test_an_output_of_another_type_is_not_certified(tmp_path: Path) -> None:

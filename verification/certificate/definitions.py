@@ -121,10 +121,10 @@ def define_constants(
 
 def units_apart(array: Array, value: Array) -> float:
     """Return by how many units in the last place of an array's type a value differs from it at most."""
-    if array.dtype.name not in ("float32", "float64", "float16"):  # bfloat16: 16 bits fewer
-        unit = np.abs(np.spacing(value.astype(np.float32))).astype(np.float64) * 65536
-    else:
-        unit = np.abs(np.spacing(value.astype(array.dtype))).astype(np.float64)
+    few = array.dtype.name not in ("float32", "float64", "float16")  # bfloat16: 16 bits fewer
+    own = np.abs(array.astype(np.float32) if few else array)
+    near = np.minimum(np.abs(value).astype(own.dtype), own)  # below a power of 2 a unit is half of it
+    unit = np.spacing(near).astype(np.float64) * (65536 if few else 1)
     with np.errstate(all="ignore"):
         apart = np.abs(array.astype(np.float64) - value) / unit
     return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))

@@ -94,8 +94,13 @@ def certify_graphs(
     both = [reduce_to_known(graph) for graph in (source, target)]
     document: dict[str, Any] = {"format": "regraft-certificate", "version": 1}
     forms = [write_graph(graph, tensors) for graph in both]
-    for key in ("inputs", "outputs"):
-        forms[1][key] = _in_order(forms[0][key], forms[1][key])
+    if "mxnet" in (
+        source.origin.framework,
+        target.origin.framework,
+    ):  # whose symbols order inputs as they are met
+        forms[1]["inputs"] = _in_order(forms[0]["inputs"], forms[1]["inputs"])
+    if source.origin.keyed and target.origin.keyed:
+        forms[1]["outputs"] = _in_order(forms[0]["outputs"], forms[1]["outputs"])
     document["sizes"] = _sizes(both[0], both[1], forms)
     document["pairs"] = _pairs(forms)
     document["source"], document["target"] = forms

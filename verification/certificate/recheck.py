@@ -291,6 +291,7 @@ class Tensors:
     def __init__(self, folder: Path, entries: dict[str, dict[str, Any]]) -> None:
         self.folder, self.entries = folder, entries
         self.checked: set[str] = set()
+        self.odd: set[str] = set()  # that hold NaN or infinity
         self.small: dict[str, Array] = {}
 
     def load(self, name: str) -> Array:
@@ -302,7 +303,8 @@ class Tensors:
         try:
             if entry["sha256"] is None:
                 kind = entry["dtype"].replace("bfloat16", "float32")
-                array = np.array(entry["values"], "float64" if kind in FLOATS else kind).astype(kind)
+                array = np.array(entry["values"], "float64" if kind in FLOATS else None).astype(kind)
+                want(array.tolist() == entry["values"], place, f"holds a number that is no {kind}")
             else:
                 path, offset = self.folder / entry["file"], entry["offset"]
                 want(path.is_file(), place, f"no file `{path}`")
@@ -320,6 +322,8 @@ class Tensors:
         except (OverflowError, ValueError) as error:
             raise CertificateError(f"{place}: {error}") from error
         array = array.reshape(entry["shape"])
+        if entry["dtype"] in FLOATS and not np.isfinite(array).all():
+            self.odd.add(name)
         if count <= MOST_SMALL:
             self.small[name] = array
         return array
@@ -620,7 +624,7 @@ class Val:
     values or a few fractions, is `exact` as well.
     """
 
-    __slots__ = "__weakref__ const exact held id key name params parts run shape".split()  # noqa: SIM905
+    __slots__ = "__weakref__ const exact held id key name odd params parts run shape".split()  # noqa: SIM905
 
     def __init__(
         self, run: Run, key: Any, name: str, shape: Shape, parts: Any, params: Any, exact: Any
@@ -631,6 +635,8 @@ class Val:
         self.exact: Array | None = exact
         self.held: Array | None = None
         self.const = name != "drawn" and all(p.const for p in parts)
+        curved = name in ("odd", "even", "zero", "positive") or (name == "any" and params[0] not in ODDLY)
+        self.odd = not curved and any(p.odd for p in parts)  # made of NaN or infinity
         self.id: int = run.ids.setdefault(key, len(run.ids))
 
     @property
@@ -820,11 +826,17 @@ def moved(name: str, val: Val, shape: Shape, *params: Any) -> Val:
     return val.run.term(name, shape, (val,), *params)
 
 
+ODDLY = ("infinite add", "infinite multiply")
+"""Sums and products with NaN or infinity: uninterpreted, as infinity less infinity is not 0."""
+
+
 def add(a: Val, b: Val) -> Val:
     """Add terms; constant ones are gathered: (x + c) + d is x + (c + d)."""
     found = exactly(operator.add, a, b)
     if found is not None:
         return found
+    if a.odd or b.odd:
+        return curve(ODDLY[0], *sorted((a, b), key=lambda v: v.id))
     shape = broadcast(a.shape, b.shape)
     a, b = sorted((a, b), key=lambda v: (v.const, v.id))
     if b.const and shape == a.shape:
@@ -843,6 +855,8 @@ def multiply(a: Val, b: Val) -> Val:
     found = exactly(operator.mul, a, b)
     if found is not None:
         return found
+    if a.odd or b.odd:
+        return curve(ODDLY[1], *sorted((a, b), key=lambda v: v.id))
     shape = broadcast(a.shape, b.shape)
     a, b = sorted((a, b), key=lambda v: (v.const, v.id))
     if b.const and shape == a.shape:
@@ -1289,6 +1303,11 @@ KINDS: dict[str, Any] = {
     }.items()
     for name in names.split()
 }
+NARROW = ("int8", "uint8", "int16", "uint16", "uint32", "uint64")
+WRAPPING = (
+    "Abs Add CumSum Div Einsum Gemm MatMul Mul Neg Pow ReduceL1 ReduceProd ReduceSum ReduceSumSquare Sub Sum"
+).split()
+"""Operators whose results may not fit into a narrow type, or into one without signs."""
 Typed = tuple[Val, str]
 
 
@@ -1340,6 +1359,8 @@ class Call:
         out = found(*args, **named)
         out = out if isinstance(out, list) else [out]
         out = [(v, self.type_of(0)) if isinstance(v, Val) else v for v in out]
+        if self.type_of(0) in NARROW and self.node.op in WRAPPING:
+            out = [v if v is None else (curve(f"wrap {v[1]}", v[0]), v[1]) for v in out]
         return out + [None] * (len(self.node.outs) - len(out))
 
     def _operand(self, val: Val, kind: Any) -> Any:
@@ -1443,10 +1464,10 @@ def cast(x: Val, old: str, new: str) -> Typed:
     if new == "bool":
         return x if old == "bool" else exactly(lambda v: v != 0, x) or 1 - is_zero(x), new
     whole = plain(mapped(math.trunc, exact)) if exact is not None and exact.dtype == object else exact
-    fits = whole is not None and whole.dtype != object and bool(((whole >= 0) & (whole < 128)).all())
-    if whole is not None and (fits or (whole.dtype != object and SIZES[new] >= 4)):
+    if whole is not None and whole.dtype != object and np.array_equal(whole.astype(new), whole):
         return x.run.number(whole), new
-    return x if old not in FLOATS and SIZES[new] >= 4 else curve(f"cast to {new}", x), new
+    wide = old == "bool" or (old not in FLOATS and new in ("int32", "int64"))
+    return x if wide and whole is None else curve(f"cast to {new}", x), new
 
 
 def coordinate(mode: str, i: int, n: int, size: int, scale: Fraction) -> Fraction:
@@ -2122,7 +2143,9 @@ class Run:
             if not wide and (array.dtype.kind != "f" or np.isfinite(array).all()):
                 return self.number(mapped(Fraction, array) if array.dtype.kind == "f" else array)
         kind = entry["dtype"].replace("bfloat16", "float32")
-        return self.term("loaded", shape, (), self.tensors, name, kind)
+        val = self.term("loaded", shape, (), self.tensors, name, kind)
+        val.odd = name in self.tensors.odd
+        return val
 
     def constant(self, name: str) -> Typed:
         """Return a tensor, or the defining expression that stands in its place."""
@@ -2286,10 +2309,10 @@ class Walk:
                 self.env.pop(name, None)
 
 
-def draw_inputs(run: Run) -> tuple[list[Typed], dict[str, int]]:
-    """Return random residues for each input, of shapes that the certificate has, and the symbols' sizes."""
+def draw_inputs(run: Run) -> tuple[list[tuple[Val, str, str]], dict[str, int]]:
+    """Return for each input random residues and its type on both sides, and the sizes of symbols."""
     certificate, symbols = run.check.certificate, dict(run.sizes)
-    given: list[Typed] = []
+    given: list[tuple[Val, str, str]] = []
     for i, (mine, other) in enumerate(zip(certificate.source.inputs, certificate.target.inputs, strict=True)):
         dims = [run.sizes.get(d, -1) if isinstance(d, str) else d for d in mine["shape"]]
         want(min(dims, default=0) >= 0, f"source.inputs[{i}]", "`sizes` has no number for one of its axes")
@@ -2299,7 +2322,8 @@ def draw_inputs(run: Run) -> tuple[list[Typed], dict[str, int]]:
             if isinstance(o, str):
                 symbols.setdefault(o, d)
         want(math.prod(dims) <= MOST_HELD, f"source.inputs[{i}]", "too many elements")
-        given.append((run.term("drawn", tuple(dims), (), "input", i, tuple(dims)), mine["dtype"]))
+        drawn = run.term("drawn", tuple(dims), (), "input", i, tuple(dims))
+        given.append((drawn, mine["dtype"], other["dtype"]))
     return given, symbols
 
 
@@ -2345,8 +2369,8 @@ def _walk(run: Run, both: Sequence[Graph], swaps: dict[str, str] | None) -> list
     walks = [Walk(run, 0, both[0], set((swaps or {}).values()), {}), Walk(run, 1, both[1], set(), put)]
     for walk in walks:
         run.side = walk.side
-        for row, val in zip(walk.graph.inputs, given, strict=True):
-            walk.hold(row["value"], val)
+        for row, (val, *kinds) in zip(walk.graph.inputs, given, strict=True):
+            walk.hold(row["value"], (val, kinds[walk.side]))
     while min(w.done for w in walks) < 2:
         if swaps is not None and walks[0].done < 2:
             walks[0].step()
@@ -2393,7 +2417,7 @@ def real(val: Val, xs: list[Array], errors: list[float], wide: Any) -> tuple[Arr
         rest = np.asarray(mapped(Fraction, val.exact) - mapped(Fraction, high), np.float64)
         return high.astype(wide) + rest.astype(wide), eps
     if name == "loaded":
-        return val.params[0].load(val.params[1]), 0.0
+        return val.params[0].load(val.params[1]).astype(val.params[2], copy=False), 0.0
     if name in ("reshape", "transpose", "cut", "expand", "take", "tile", "join", "flip", "pad", "select"):
         return FUNCTIONS[name](None, *xs, *val.params), max(errors)
     xs = [x.astype(wide, copy=False) for x in xs]
@@ -2432,7 +2456,8 @@ def apart(stated: Array, value: Array, scale: int) -> tuple[float, float]:
     def piece(i: int) -> tuple[float, float]:
         own, exact = stated[i : i + _PART], value[i : i + _PART] * np.float64(1)
         with np.errstate(all="ignore"):
-            unit = np.abs(np.spacing(exact.astype(own.dtype))).astype(exact.dtype) * scale
+            near = np.minimum(np.abs(exact).astype(own.dtype), np.abs(own))  # below a power of 2 it is half
+            unit = np.spacing(near).astype(exact.dtype) * scale
             return float(np.max(np.abs(own - exact) / unit)), float(np.max(np.abs(exact) / unit))
 
     stated, value = stated.reshape(-1), value.reshape(-1)
@@ -2645,6 +2670,23 @@ def localised(check: Check, calls: Sequence[Calls]) -> list[dict[str, Any]]:
     return [{"call": call, "grade": grade, "why": why[:5]} for call, (grade, why) in rows.items()]
 
 
+def exchanged(certificate: Certificate) -> list[str]:
+    """Return inputs and outputs that have the same names at other places.
+
+    They are compared by their places: whoever gives or takes them by name would get another.
+    """
+    found: list[str] = []
+    for kind in ("inputs", "outputs"):
+        own, other = (names_of(graph, kind) for graph in (certificate.source, certificate.target))
+        if own != other and sorted(own) == sorted(other):
+            found.append(f"{kind} in another order: {', '.join(own)} against {', '.join(other)}"[:400])
+    return found
+
+
+def names_of(graph: Graph, kind: str) -> list[str]:
+    return [str(row["name"]) for row in graph.inputs] if kind == "inputs" else [n for n, _ in graph.outputs]
+
+
 def check(
     certificate: Certificate,
     *,
@@ -2670,11 +2712,12 @@ def check(
         given = replace(given, axioms=frozenset(certificate.axioms))
         grader = Grader(given, calls, evaluate(given))
         rows = grader.outputs()
-    whole = all(r["equal"] for r in rows) and bool(rows)
-    grade, why = "different", []
+    elsewhere = exchanged(certificate)
+    whole = all(r["equal"] for r in rows) and bool(rows) and not elsewhere
+    grade, why = "different", elsewhere
     if whole:
         grade, why = grader.grade(graphs[0].nodes, [v for _, v in graphs[0].outputs])
-    elif not grader.proves_difference():
+    elif not elsewhere and not grader.proves_difference():
         grade, why = "tested", sorted(set(grader.outcome.tested.values())) or [UNDECIDED]
     modules = localised(given, calls) if not whole and certificate.pairs else grader.modules(grade)
     counts = Counter(m["grade"] for m in modules)
