@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from regraft import certify
+from regraft.benchmarks.mutation import hostile
 from regraft.ir import Graph, parse
 from regraft.ir.nodes import Parameter
 from regraft.ir.tensors import TensorData
@@ -439,3 +440,17 @@ graph main {{
     source, target = (parse(text.format(shift=s, of=o)) for s, o in (("", "%x"), (shift, "%d")))
     found = certify(source, target, output=tmp_path / "c.json", seed=1)
     assert (found.passed, found.grade, list(found.report["axioms"])) == (True, "axioms", ["softmax-shift"])
+
+
+def test_mutated_certificates_and_files_are_refused_or_judged_right(tmp_path: Path) -> None:
+    """Compute what is called equal again, by ONNX's reference implementation in float64."""
+    (tmp_path / "right").mkdir()
+    found, codes = hostile.bases(tmp_path / "right"), set()
+    for seed in (0, 1, 3, 4, 5, *range(7, 13), 23, 56, 199):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        what = hostile.onnx_case if seed % 5 == 4 else hostile.case
+        row = what(found[seed % 2], seed, folder)
+        assert row.get("right", True) is True, (seed, row)
+        codes.add(row["code"])
+    assert codes == {0, 1, 2}

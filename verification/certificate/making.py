@@ -131,24 +131,9 @@ def _check(
 ) -> dict[str, Any]:
     path.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
     try:
-        certificate = recheck.read_certificate(path)
-        if deadline < math.inf:
-            certificate = certificate._replace(tensors=_Until(certificate.tensors, deadline))
-        return recheck.check(certificate, seed=seed, units=units)
+        return recheck.check(recheck.read_certificate(path), seed=seed, units=units, until=deadline)
     except recheck.CertificateError as error:
         raise ModelError("E103", f"expected two models that a certificate can compare: {error}") from error
-
-
-class _Until(dict[str, dict[str, Any]]):
-    """The tensors of a certificate, there until some time: the check asks for those of each layer."""
-
-    def __init__(self, entries: dict[str, dict[str, Any]], deadline: float) -> None:
-        super().__init__(entries)
-        self._deadline = deadline
-
-    def __getitem__(self, name: str) -> dict[str, Any]:
-        _require_time(self._deadline)
-        return super().__getitem__(name)
 
 
 def _require_time(deadline: float) -> None:

@@ -25,6 +25,7 @@ import operator
 import os
 import secrets
 import sys
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -357,6 +358,8 @@ def draw_primes(count: int, rng: np.random.Generator) -> list[int]:
 
 @cache
 def threads() -> ThreadPoolExecutor:
+    if hasattr(os, "register_at_fork"):  # which threads do not survive
+        os.register_at_fork(after_in_child=threads.cache_clear)
     there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return ThreadPoolExecutor(max(1, min(8, there)))
 
@@ -655,6 +658,7 @@ class Val:
         """Work the residues out of those of the operands, which are let go."""
         if self.held is not None:
             return
+        self.run.check.require_time()
         f = self.run.field
         with np.errstate(all="ignore"):
             given = (f, *[p.held for p in self.parts], *self.params)
@@ -1304,9 +1308,12 @@ KINDS: dict[str, Any] = {
     for name in names.split()
 }
 NARROW = ("int8", "uint8", "int16", "uint16", "uint32", "uint64")
-WRAPPING = (
-    "Abs Add CumSum Div Einsum Gemm MatMul Mul Neg Pow ReduceL1 ReduceProd ReduceSum ReduceSumSquare Sub Sum"
-).split()
+# fmt: off
+WRAPPING = {
+    "Abs", "Add", "CumSum", "Div", "Einsum", "Gemm", "MatMul", "Mul", "Neg", "Pow", "ReduceL1", "ReduceProd",
+    "ReduceSum", "ReduceSumSquare", "Sub", "Sum",
+}
+# fmt: on
 """Operators whose results may not fit into a narrow type, or into one without signs."""
 Typed = tuple[Val, str]
 
@@ -1893,7 +1900,7 @@ class Operators(Call):
             n = x.shape[axis]
             if size == n and scale == 1:
                 continue
-            need(size > 0 and size * n <= 1 << 24, f"a size of {size}")
+            need(0 < size <= MOST_LIST and size * n <= MOST_EXACT, f"a size of {size}")
             places = [coordinate(coordinate_transformation_mode, i, n, size, scale) for i in range(size)]
             if mode == "nearest":
                 x = x.take(np.array([min(max(nearest(c), 0), n - 1) for c in places]), axis)
@@ -2047,6 +2054,7 @@ class Check:
     Attributes:
         defined: the tensors that their defining expressions stand for.
         memory: bytes of results that are kept for the second graph.
+        until: the `time.process_time` at which it is given up.
     """
 
     certificate: Certificate
@@ -2056,6 +2064,11 @@ class Check:
     axioms: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
     memory: int = 1 << 30
+    until: float = math.inf
+
+    def require_time(self) -> None:
+        if time.process_time() > self.until:
+            raise TimeoutError("not decided within its time")
 
 
 class Run:
@@ -2293,6 +2306,7 @@ class Walk:
         """Evaluate the next operator, and let go of what nothing reads any more."""
         node, run = self.graph.nodes[self.next], self.run
         self.next, run.side = self.next + 1, self.side
+        run.check.require_time()
         self.fetch(node.reads)
         vals = run.apply(node, self.env)
         try:
@@ -2478,6 +2492,7 @@ def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dic
     wrong: dict[str, str] = {}
     for row in check.certificate.defined:
         name, kind = row["tensor"], check.tensors.entries[row["tensor"]]["dtype"]
+        check.require_time()
         try:
             need(kind in FLOATS, "it holds no floats")
             stated = check.tensors.load(name)
@@ -2694,15 +2709,20 @@ def check(
     primes: int = 3,
     units: float = 0.5,
     memory: int = 1 << 30,
+    until: float = math.inf,
 ) -> dict[str, Any]:
-    """Check a certificate; returns the report, as `--json` prints it."""
+    """Check a certificate; returns the report, as `--json` prints it.
+
+    Raises:
+        TimeoutError: behind `until`, by `time.process_time`.
+    """
     seed = secrets.randbits(63) if seed is None else seed
     key = hashlib.sha256(f"regraft {seed}".encode()).digest()
     tensors = Tensors(certificate.folder, certificate.tensors)
     graphs = (certificate.source, certificate.target)
     tensors.verify({t for graph in graphs for t in graph.constants.values()})
     drawn = draw_primes(primes, np.random.default_rng(seed))
-    given = Check(certificate, tensors, drawn, key, memory=memory)
+    given = Check(certificate, tensors, drawn, key, memory=memory, until=until)
     fine, wrong = check_definitions(given, units)
     given = replace(given, defined=frozenset(fine))
     calls = [Calls(graph) for graph in graphs]
@@ -2773,6 +2793,24 @@ def lines(report: dict[str, Any], *, verbose: bool) -> list[str]:
     return [*found, f"primes {', '.join(map(str, report['primes']))}; seed {report['seed']}"]
 
 
+def printable(text: str) -> str:
+    """Return a text without what would steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def bound_memory() -> None:
+    """Let what asks for more than the machine has fail, where the system can do that."""
+    try:
+        import resource
+
+        own, most = resource.getrlimit(resource.RLIMIT_AS)
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if own == resource.RLIM_INFINITY or own > there:
+            resource.setrlimit(resource.RLIMIT_AS, (there, most))
+    except (ImportError, AttributeError, ValueError, OSError):
+        return
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Check one certificate and print what it shows."""
     about = "Re-check a certificate that two models compute the same."
@@ -2784,6 +2822,7 @@ def main(arguments: list[str] | None = None) -> int:
     units = "most units in the last place of a rounded constant (default 0.5)"
     add("--units", type=float, default=0.5, help=units)
     add("--memory", type=float, default=1.0, help="GiB of results kept for the second graph (default 1)")
+    add("--seconds", type=float, default=math.inf, help="most processor time (no bound by default)")
     add("--json", action="store_true", help="the report as JSON")
     add("-v", "--verbose", action="store_true", help="every module call")
     given = parser.parse_args(arguments)
@@ -2792,20 +2831,24 @@ def main(arguments: list[str] | None = None) -> int:
         want((given.seed or 0) >= 0, "--seed", "expected a whole number that is not negative")
         want(0 <= given.units < math.inf, "--units", "expected a finite number that is not negative")
         want(0 < given.memory < math.inf, "--memory", "expected a positive number of GiB")
-        certificate, memory = read_certificate(given.certificate), int(given.memory * 2**30)
-        report = check(certificate, seed=given.seed, primes=given.primes, units=given.units, memory=memory)
+        want(given.seconds > 0, "--seconds", "expected a positive number")
+        settings = {name: getattr(given, name) for name in ("seed", "primes", "units")}
+        settings |= {"memory": int(given.memory * 2**30), "until": time.process_time() + given.seconds}
+        report = check(read_certificate(given.certificate), **settings)
     except (CertificateError, Unsupported) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(printable(f"error: {error}"), file=sys.stderr)
         return 2
-    except (RecursionError, MemoryError) as error:
-        print(f"error: {given.certificate}: {type(error).__name__}", file=sys.stderr)
+    except (RecursionError, MemoryError, TimeoutError) as error:
+        print(f"error: {given.certificate}: {str(error) or type(error).__name__}", file=sys.stderr)
         return 2
-    print(json.dumps(report, indent=2) if given.json else "\n".join(lines(report, verbose=given.verbose)))
+    text = json.dumps(report, indent=2) if given.json else "\n".join(lines(report, verbose=given.verbose))
+    print(printable(text))
     return 0 if report["equal"] else 1
 
 
 def console() -> None:
     """Run as an installed command."""
+    bound_memory()
     sys.exit(main())
 
 
