@@ -19,6 +19,9 @@ from .types import Array, TensorType, is_array, is_sequence, merge_types, numpy_
 class Builder:
     """Adds operators to a graph, in the module call and source line that are current.
 
+    Attributes:
+        upcast: whether those that are added keep their element type; see `Operator`.
+
     Example:
         >>> from regraft.ir import Builder, Graph, TensorType
         >>> b = Builder(Graph())
@@ -37,6 +40,7 @@ class Builder:
         self.graph = graph
         self.call = call
         self.location: str = location
+        self.upcast = False
 
     @contextmanager
     def inside(self, call: int | None, location: str | None = None) -> Generator[None]:
@@ -89,6 +93,7 @@ class Builder:
         while operands and operands[-1] is None:
             operands = operands[:-1]
         operator = Operator(name, domain, given, call=self.call, location=self.location)
+        operator.upcast = self.upcast
         inferred = infer_types(self.graph, operator, operands, outputs)
         operator.types = list(inferred)
         if types is not None:

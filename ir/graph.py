@@ -388,7 +388,9 @@ def _twin(node: Node, modules: ModuleTree) -> Node:
         for name, value in node.attributes.items()
     }
     types, call = list(node.types), node.call
-    return Operator(node.op_type, node.domain, attributes, types, call, node.location, node.hint, node.key)
+    twin = Operator(node.op_type, node.domain, attributes, types, call, node.location, node.hint, node.key)
+    twin.upcast = node.upcast
+    return twin
 
 
 def walk_operators(graph: Graph) -> Iterator[tuple[Graph, Operator]]:

@@ -125,6 +125,8 @@ class Operator:
         location: source line or source node name, for messages.
         hint: a name for the text form; no meaning.
         form: (graph's state, form in a target), as the target's backend found it; no meaning.
+        upcast: whether the source's code computes it in float32 in a copy of lower precision too; no
+            meaning as long as all is float32.
     """
 
     op_type: str
@@ -136,6 +138,7 @@ class Operator:
     hint: str = ""
     key: int = -1
     form: tuple[object, str] | None = field(default=None, compare=False, repr=False)
+    upcast: bool = field(default=False, compare=False, repr=False)
 
     @property
     def qualified_name(self) -> str:

@@ -47,6 +47,7 @@ class Origin:
         computed: names in the source's checkpoints of tensors of which the file holds only what its exporter
             computed with them.
         ends: (input, internal value) where passes ended the net before its outputs; see `analysis.ending`.
+        upcast: names of outputs that the source's code gives in float32 in a copy of lower precision too.
         joined: (new input, the input behind whose samples a pass put its own, the new input's outputs): they
             go through the net as one batch.
     """
@@ -76,6 +77,7 @@ class Origin:
     settled: dict[str, TensorData] = field(default_factory=dict[str, TensorData])
     computed: tuple[str, ...] = ()
     ends: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    upcast: frozenset[str] = frozenset()
     joined: list[tuple[str, str, tuple[str, ...]]] = field(
         default_factory=list[tuple[str, str, tuple[str, ...]]]
     )

@@ -26,6 +26,7 @@ from .source_places import NodePlaces, source_line
 from .stubs import add_stub
 from .symbols import Symbols
 from .view_writes import INVERSES
+from .written_precision import computed_in_float32
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
@@ -58,6 +59,7 @@ class Lowerer:
         self.boundary = ProgramBoundary(captured, tree, self.context, self.environment)
         self.stubs: set[str] = set()
         self.known_values = KnownValues(self.program)
+        self.in_float32 = computed_in_float32(self.program)
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
 
     def run(self) -> None:
@@ -75,7 +77,7 @@ class Lowerer:
         for node in self.program.graph.nodes:
             if node.op != "placeholder":
                 self._node(node)
-        self.boundary.add_outputs(self.calls.root)
+        self.boundary.add_outputs(self.calls.root, self.in_float32)
         self.context.notes.extend(self.aliases.notes)
         self.graph.remove_dead()  # shapes computed for checks, constants read as attributes
 
@@ -108,6 +110,8 @@ class Lowerer:
         call = self._module_call(node)
         with self.b.inside(call, source_line(node) or self.b.location) if own_call else nullcontext():
             known = self.known_values.of(node)
+            if own_call:
+                self.b.upcast = node in self.in_float32
             self.environment[node] = self._lower(node) if known is None else self.b.constant(known)
         self.aliases.add(node)
         mutated = written_argument(node)

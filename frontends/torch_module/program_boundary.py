@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from ...ir import TensorData, Value
@@ -70,8 +71,8 @@ class ProgramBoundary:
             return value
         return Complex(*(b.op("Gather", value, b.constant(part), axis=-1) for part in (0, 1)))
 
-    def add_outputs(self, root: int | None) -> None:
-        """Add outputs and updates, in the call of the root module."""
+    def add_outputs(self, root: int | None, in_float32: Set[Node]) -> None:
+        """Add outputs and updates, in the call of the root module; note those that stay float32."""
         from .export.output_names import are_keys, leaf_names
 
         context, program = self._context, self._program
@@ -88,6 +89,8 @@ class ProgramBoundary:
                 value = self._as_output(name, result)
                 if value is not None:
                     context.graph.outputs.append((name, value))
+                if node in in_float32:
+                    context.graph.origin.upcast |= {name}
 
     def _as_output(self, name: str, result: Result) -> Value | None:
         """Return a result as an output; None for one that no graph can have."""

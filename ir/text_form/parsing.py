@@ -285,6 +285,7 @@ class _Parser:
             if ref not in self.calls:
                 raise line.fail(f"expected a call of a module, got `{ref}`")
             call = self.calls[ref]
+        upcast = line.accept("upcast")
         if line.accept("with"):
             while True:
                 head = self.next()
@@ -296,5 +297,5 @@ class _Parser:
                 head.end()
                 attributes[attribute] = self.graph(graph.modules, nested=True)
         hint = "" if name.isdigit() else name
-        operator = Operator(op_type, domain, attributes, types, call, hint=hint)
+        operator = Operator(op_type, domain, attributes, types, call, hint=hint, upcast=bool(upcast))
         return graph.add_operator(operator, operands, captures)[0].node if types else operator.key

@@ -143,6 +143,7 @@ class _Renderer:
         text += " : " + ", ".join("?" if t is None else str(t) for t in node.types)
         if node.call is not None:
             text += f" @ {self._call_ref(node.call)}"
+        text += " upcast" if node.upcast else ""
         if not nested:
             return [text]
         lines = [text + " with"]

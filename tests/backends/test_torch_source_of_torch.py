@@ -352,3 +352,44 @@ def test_a_list_in_a_shared_module_is_found(tmp_path):
     regraft.save(regraft.rewrite(graph, to="torch"), tmp_path / "a", to="torch")
     net = both_ways(model, tmp_path / "a")
     assert net.blocks[1].shared is net.first
+
+
+class Upcasting(nn.Module):
+    """A net whose code computes in float32 here and there, and makes a mask of integers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 8)
+        self.q, self.k, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def norm(self, x):
+        given = x.dtype
+        wide = x.to(torch.float32)
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.scale * wide.to(given)
+
+    def forward(self, tokens, mask):
+        x = self.norm(self.table(tokens) * 300)  # its squares are above what float16 has
+        hidden = (1 - mask[:, None, :].to(x.dtype)) * -1000.0
+        for _ in range(2):
+            scores = self.q(x) @ self.k(x).transpose(1, 2) + hidden
+            weights = F.softmax(scores, dim=-1, dtype=torch.float32).to(x.dtype)
+            x = self.norm(weights @ x + x)
+        return self.head(x), self.head(x).float().exp(), x.sum(-1, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_copy_of_another_type_computes_in_float32_where_that_of_the_source_does(tmp_path, dtype):
+    torch.manual_seed(1)
+    net = Upcasting().eval()
+    example = torch.randint(0, 9, (2, 5)), torch.ones(2, 5, dtype=torch.int64)
+    emitted(net, example, tmp_path / "out")
+    copy = imported(tmp_path / "out").build(dtype=dtype)
+    example[1][:, 3:] = 0
+    expected, found = net.to(dtype)(*example), copy(*example)
+    assert [one.dtype for one in found] == [one.dtype for one in expected]
+    tolerance = 4 * torch.finfo(dtype if dtype != torch.float64 else torch.float32).eps
+    for one, other in zip(found, expected, strict=True):
+        assert torch.isfinite(one).all()
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * other.abs().max().item())

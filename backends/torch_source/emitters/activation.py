@@ -25,7 +25,7 @@ from ...source.emitting import (
 )
 from ...source.expressions import ADD, MULTIPLY, Access, Helper, call, infix, mark_light, method
 from ...source.operators import ARGUMENT
-from .initializers import construct
+from .initializers import construct, torch_dtype
 
 TABLE = EmitterTable()
 
@@ -87,7 +87,8 @@ Settings = Callable[[View], dict[str, tuple[object, object]]]
 
 
 def _softmax(view: View) -> dict[str, tuple[object, object]]:
-    return {"dim": (view.operator.int("axis"), None)}
+    dtype = torch_dtype("float32") if view.operator.upcast else None
+    return {"dim": (view.operator.int("axis"), None), "dtype": (dtype, None)}
 
 
 def _alpha(layer: str) -> Settings:
@@ -136,6 +137,8 @@ _SETTINGS: dict[str, tuple[str, str, Settings]] = {
 def _with_settings(op_type: str, layer: str, function: str, settings: Settings) -> None:
     @TABLE.layer(op_type)
     def emit_layer(view: View) -> NnLayer:
+        if view.operator.upcast:
+            raise Refused  # no layer casts
         given = settings(view).items()
         arguments = tuple(optional(name, value, usual) for name, (value, usual) in given)
         return NnLayer(Call(NnClass(layer), (*arguments, *_in_place(view, layer))))

@@ -135,7 +135,15 @@ def cast(view: View) -> Expression:
         return method(bounded, "to", torch_dtype(to.dtype))
     if largest is not None and to.dtype == "float8_e4m3fn":
         raise Refused  # torch 2.13 saturates it in any case
+    if to.dtype == "float32" and view.type() == to:
+        return method(view.atom(), "float")
     return method(view.atom(), "to", torch_dtype(to.dtype))
+
+
+@TABLE.call("CastLike")
+def cast_like(view: View) -> Expression:
+    """Emit ``x.type_as(other)``."""
+    return method(view.atom(), "type_as", view.tensor(1))
 
 
 _LARGEST = {

@@ -17,10 +17,12 @@ from .restore_recurrent import RestoreRecurrent
 from .separate_indices import SeparateIndices
 from .separate_pads import SeparatePads
 from .widen_unsigned import WidenUnsigned
+from .write_upcasts import WriteUpcasts
 
 LOWERING = passes_for(
     DIALECT,
     own=(
+        WriteUpcasts(),  # while operators are those of the source
         FoldPreluSlopes(),
         RestoreLeakyRelu(),
         RestoreHardSwish(),

@@ -43,6 +43,7 @@ from .tensors import array_of, as_real, tensor_of, tensor_placeholders
 from .tracing import lean_tracing, unlogged, unprinted, unused_constants
 from .training_modes import freeze_norms, idle_dropouts, training_differences
 from .vmap_regions import without_vmap
+from .written_casts import marked_casts
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -422,6 +423,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         registered_members(),
         products_by_example(),
         own_gradients() as own,
+        marked_casts(),
         _recorded(calls),
         _opened(module),
         unlogged("torch._subclasses.fake_tensor"),

@@ -91,6 +91,12 @@ PATCHES = (
         "repeats what the call of an equal module recorded",
         saves_only=True,
     ),
+    Patch(
+        "torch.fx.experimental.proxy_tensor:_ModuleStackTracer",
+        "create_node",
+        "marks the casts to float32 that code writes out",
+        saves_only=True,
+    ),
     Patch("torch.nn:Module", "__setattr__", "counts the attributes that a forward assigns", saves_only=True),
     Patch("torch.fx._symbolic_trace:Tracer", "call_module", "a call that raises leaves the stack of calls"),
     Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
