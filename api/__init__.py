@@ -54,8 +54,8 @@ def load(
 
     Args:
         model: a ``torch.nn.Module``, a ``mindspore.nn.Cell``, or a name: ``file.py:Name``, ``pkg.mod:Name``
-            (these run the model's code), ``x-symbol.json``, ``x.onnx``, ``x.mindir``, ``x.pt2`` (these are
-            read as data).
+            (these run the model's code), ``x-symbol.json``, ``x.onnx``, ``x.mindir``, ``x.pt2``,
+            ``x.pt`` of `torch.jit.save` (these are read as data).
         inputs: a tuple or dict of arrays, tensors, or specs such as ``"2x3x224x224"`` or ``"2x16:int64"``.
         params: file with the parameters: an MXNet symbol's, where they are not beside it; of a module or a
             named Cell a checkpoint, which has to hold them all by their names, or a folder of shards.

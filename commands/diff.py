@@ -75,7 +75,7 @@ def diff(
 ) -> None:
     """Compare two models, or two checkpoints.
 
-    Two models (.onnx, .mindir, .pt2, x-symbol.json, file.py:Name, WHICH IS RUN) are compared as reviews
+    Two models (.onnx, .mindir, .pt2, .pt, x-symbol.json, file.py:Name, WHICH IS RUN) are compared as reviews
     compare code: modules, operators with their attributes, weights, inputs and outputs; parts that moved or
     have another name are shown as moved. Operators of file.py:Name are compared with --input.
 

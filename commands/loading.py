@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 MODEL_HELP = (
     "MODEL is file.py:Name or package.module:Name (a class, a factory or an instance; NAMING ONE RUNS "
-    "ITS CODE), x-symbol.json (MXNet), x.onnx, x.mindir (mindspore.export) or x.pt2 (torch.export); the "
-    "latter four are read as data, and a .pt2 file that holds code is refused without --trust."
+    "ITS CODE), x-symbol.json (MXNet), x.onnx, x.mindir (mindspore.export), x.pt2 (torch.export) or x.pt "
+    "(torch.jit.save); the latter five are read as data, and a .pt2 file that holds code is refused without "
+    "--trust."
 )
 
 
@@ -243,8 +244,8 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--trust",
                 is_flag=True,
                 help="Let a file RUN CODE: torch.export.load unpickles, imports, evaluates and links the "
-                "content of a .pt2 file, and MindSpore runs a .mindir file for the comparison. Only for "
-                "files whose author you trust; ordinary files open without it.",
+                "content of a .pt2 file, TorchScript runs a .pt file once, and MindSpore a .mindir file for "
+                "the comparison. Only for files whose author you trust; ordinary files open without it.",
             ),
             click.option(
                 "--extension",

@@ -98,7 +98,7 @@ def verify(
     Dropout and batch statistics.
 
     RUNS CODE: that of a MODEL named as file.py:Name, and model.py of an emitted directory. An .onnx file runs
-    in ONNX Runtime, a .pt2 program as torch's operators.
+    in ONNX Runtime, a .pt2 program and a TorchScript archive as torch's operators.
 
     For two MODELs written independently, regraft pairs the layers and copies SOURCE's weights into TARGET for
     the comparison; it also compares settings and initial distributions (the latter count with --train).

@@ -99,13 +99,6 @@ def _refuse_file(model: str) -> None:
             f"expected a model, got `{model}`, which is {TITLES[kind]} under another name",
             hint=f"let its name end in {_RENAMED[kind]}",
         )
-    if kind == "torchscript":
-        raise UsageError(
-            "E001",
-            f"expected a model, got `{model}`, which is {TITLES[kind]}: a program of its own",
-            hint="name its class as file.py:Net, and give its weights with --params NEW: "
-            f"torch.save(torch.jit.load({model!r}).state_dict(), NEW)",
-        )
     if kind == "pickle" or classes:
         held = f"a pickled object of `{classes[0]}`" if classes else "a pickled object"
         raise UsageError(

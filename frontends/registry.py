@@ -10,7 +10,10 @@ import importlib
 import importlib.util
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..ir.outside.file_kinds import kind_of
 
 if TYPE_CHECKING:
     from ..ir import Graph
@@ -25,6 +28,7 @@ class Frontend:
         title: how it writes its own name.
         package: the package beside this file that reads them.
         files: how the name of a file ends that is read as data -> how such a file is called in hints.
+        kinds: kinds of files (`ir.outside.file_kinds`) that are read as data whatever their names.
         classes: (class, package) of live models; told by name, so that no framework is imported for it.
         nested_inputs: whether inputs may be tuples, lists and dicts.
         has_modules: whether its models are made of modules, and not one list of operators.
@@ -35,6 +39,7 @@ class Frontend:
     title: str
     package: str
     files: dict[str, str]
+    kinds: tuple[str, ...] = ()
     classes: tuple[tuple[str, str], ...] = ()
     nested_inputs: bool = False
     has_modules: bool = True
@@ -59,6 +64,7 @@ FRONTENDS = (
         "PyTorch",
         "torch_module",
         files={".pt2": "x.pt2"},
+        kinds=("torchscript",),
         classes=(("Module", "torch.nn"), ("ExportedProgram", "torch.export")),
         nested_inputs=True,
     ),
@@ -115,7 +121,11 @@ def frontend_of_model(model: object) -> Frontend | None:
 
 def frontend_of_file(path: str) -> Frontend | None:
     """Return the frontend that reads a file as data; None for a file that no frontend reads."""
-    return next((row for row in FRONTENDS if any(path.endswith(suffix) for suffix in row.files)), None)
+    for row in FRONTENDS:
+        if any(path.endswith(suffix) for suffix in row.files):
+            return row
+    kind = kind_of(Path(path))
+    return next((row for row in FRONTENDS if kind in row.kinds), None)
 
 
 def file_names() -> list[str]:

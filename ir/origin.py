@@ -36,6 +36,7 @@ class Origin:
             then their order says nothing.
         arrange: makes the model's arguments and keywords of its tensors in order, where it takes nested ones.
         trusted: whether the file at `model`, which was read as data, may be run by its framework.
+        is_reading: whether `model` is what regraft made of a file's code, which its framework did not run.
         parameters: the file with its parameters, where `model` is a file without them; None for none.
         landmarks: (name of a node of the source, number of its output) -> the value that it became, in
             the order of its run; where the source's own runtime can show what nodes give.
@@ -70,6 +71,7 @@ class Origin:
     keyed: bool = False
     arrange: Callable[[Sequence[object]], tuple[list[object], dict[str, object]]] | None = None
     trusted: bool = False
+    is_reading: bool = False
     parameters: object = None
     landmarks: dict[tuple[str, int], Value] = field(default_factory=dict[tuple[str, int], Value])
     packed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])

@@ -67,8 +67,8 @@ ALLOWED = {
     "process": {"frontends", "ir", "process"},
 }
 FRAMEWORKS = {"torch", "mindspore", "mxnet"}
-EAGER = "frontends/torch_module/expansions/"
-"""Imports torch when it is imported, and is itself only imported inside functions."""
+EAGER = ("frontends/torch_module/expansions/", "frontends/torch_module/scripted/modules.py")
+"""Import torch when they are imported, and are themselves only imported inside functions."""
 MAY_IMPORT = {
     "torch": ("frontends/torch_module/", "verification/"),
     "mindspore": ("frontends/mindspore_cell/", "diagnosis/", "backends/mindspore_source/", "verification/"),

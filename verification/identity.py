@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..ir import Graph
+from ..ir.outside.file_kinds import kind_of
 from .compare import RANDOM
 from .report import OutputRow
 from .runners.select_runner import Target
@@ -30,11 +31,15 @@ def are_one(source: Graph, target: Target) -> bool:
     theirs = target.origin.model if isinstance(target, Graph) else target
     if isinstance(mine, (str, Path)) and isinstance(theirs, (str, Path)):
         files = Path(mine), Path(theirs)
-        same = files[0].suffix in _FILES and all(f.is_file() for f in files) and files[0].samefile(files[1])
+        same = _is_data(files[0]) and all(f.is_file() for f in files) and files[0].samefile(files[1])
         return same and (not isinstance(target, Graph) or _have_one_file_of_parameters(source, target))
     return (
         isinstance(target, Graph) and mine is not None and (mine is theirs or _have_one_name(source, target))
     )
+
+
+def _is_data(file: Path) -> bool:
+    return file.suffix in _FILES or kind_of(file) == "torchscript"
 
 
 def _have_one_file_of_parameters(source: Graph, target: Graph) -> bool:

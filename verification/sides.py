@@ -79,6 +79,12 @@ class Sides:
                 "only the steps after the lowering" + self._hint()
             )
 
+        if graph.origin.is_reading:
+            self.notes.append(
+                "the source ran in regraft's interpreter of TorchScript; --trust lets TorchScript run the "
+                "file itself, beside it, on the example inputs"
+            )
+
     def _hint(self) -> str:
         """Say how the source would run in its own framework, where that is a matter of trust."""
         model = self.graph.origin.model

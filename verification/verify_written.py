@@ -63,7 +63,7 @@ def require_target(target: object, *files: str | Path) -> None:
     if isinstance(target, (str, Path)):
         where, _, name = str(target).rpartition(":")
         named = where if where.endswith(".py") and name else str(target)
-        if named.endswith((".py", ".onnx", ".json", ".mindir", ".pt2")) or "/" in named:
+        if named.endswith((".py", ".onnx", ".json", ".mindir", ".pt2", ".pt")) or "/" in named:
             paths.insert(0, named)
     for path in paths:
         if not Path(path).exists():

@@ -277,7 +277,9 @@ def verify(
             unproven=unproven,
             coverage=cases.covered.of(rows),
             structure=structure,
-            proved_against="graph" if isinstance(sides.source, OnnxRunner) else "source",
+            proved_against="graph"
+            if isinstance(sides.source, OnnxRunner) or sides.graph.origin.is_reading
+            else "source",
             nodes=nodes,
             recipes=scripts,
             one_model=one,

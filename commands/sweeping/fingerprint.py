@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .case import Case
 
-_MODELS = {".onnx", ".mindir", ".pt2", ".json"}
+_MODELS = {".onnx", ".mindir", ".pt2", ".pt", ".json"}
 _OWN = Path(__file__).resolve().parents[2]
 _BESIDE = ("tests", "docs", "benchmarks", "examples", "out", "build")
 """Folders of a checkout that are no part of regraft."""

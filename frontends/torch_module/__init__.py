@@ -19,10 +19,14 @@ from ...ir import (
     UnsupportedError,
     framework_errors_told,
 )
+from ...ir.outside.file_kinds import kind_of
+from ..inputs import as_arrays
 from ..options import LoadOptions
 from ..registry import note_framework
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from .export.capture import Captured
     from .saved.program import Saved
 
@@ -33,8 +37,9 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     """Lower a model: module tree with calls, dataflow, parameters.
 
     Args:
-        model: a live `torch.nn.Module`, an `ExportedProgram`, or the path of a saved ``.pt2`` program.
-        inputs: example inputs (name or "", array or None); a saved program may have its own.
+        model: a live `torch.nn.Module`, an `ExportedProgram`, or the path of a saved ``.pt2`` program or of a
+            TorchScript archive.
+        inputs: example inputs (name or "", array or None); a saved program and a trace may have their own.
         options: which axes are dynamic.
 
     Returns:
@@ -76,26 +81,26 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
     captured, reference = _captured(model, inputs, options)
     try:
-        return _lowered_capture(model, captured, reference, options)
+        return _lowered_capture(captured, reference, options)
     except (SpecialisedError, UnsupportedError) as refusal:
         of_numbers = isinstance(refusal, SpecialisedError) or refusal.code == "E203"
         if not of_numbers or captured.module is None or not takes_numbers_of_buffers(captured.program):
             raise
         try:
             captured, reference = _captured(model, inputs, options, numbers=True)
-            return _lowered_capture(model, captured, reference, options)
+            return _lowered_capture(captured, reference, options)
         except (SpecialisedError, RegraftError):
             raise refusal from None
 
 
-def _lowered_capture(model: object, captured: Captured, reference: str, options: LoadOptions) -> Graph:
+def _lowered_capture(captured: Captured, reference: str, options: LoadOptions) -> Graph:
     from .aliases import WriteError
     from .export.branch_by_example import loops_decided
     from .export.capture import require_runnable
     from .export.export_errors import loop_error
     from .export.functionalise import functionalised
 
-    opened = model if captured.module is not None else captured.program
+    opened = captured.program if captured.module is None else captured.module
     try:
         graph = _graph_of(captured, options)
     except InvalidGraphError:
@@ -116,6 +121,7 @@ def _lowered_capture(model: object, captured: Captured, reference: str, options:
     notes = graph.origin.notes
     _state_origin(graph, reference, opened, captured)
     graph.origin.notes.extend(notes)
+    graph.origin.is_reading = hasattr(captured.module, "script_class")
     return graph
 
 
@@ -177,6 +183,8 @@ def _read_tree(model: object, options: LoadOptions) -> Graph:
     graph = Graph()
     note_framework(graph, "torch")
     graph.origin.model = model
+    if isinstance(model, Path) and kind_of(model) == "torchscript":
+        graph.origin.model = model = _archive(model)[0]
     if isinstance(model, Module):
         graph.origin.reference = type(model).__name__
         tree_of_module(graph, model)
@@ -194,9 +202,21 @@ def _captured(
 
     from .export.capture import Captured, capture, example_arrays
     from .export.example_arguments import arrange_of
+    from .scripted.trusted_run import compare_with_torch
 
     if isinstance(model, Module):
         return capture(model, inputs, options, numbers=numbers), type(model).__name__
+    if isinstance(model, Path) and kind_of(model) == "torchscript":
+        module, examples = _archive(model)
+        captured = capture(module, inputs or examples, options, numbers=numbers)
+        if options.trust:
+            captured.notes.append(compare_with_torch(model, captured))
+        if examples:
+            captured.notes.append(
+                "a trace computes in training what it computed when it was made, as to batch norms and "
+                "dropouts; the graph's layers train as torch's do"
+            )
+        return captured, str(model)
     saved, reference = _program(model, options)
     program = saved.program
     examples = example_arrays(saved, inputs, reference)
@@ -217,6 +237,17 @@ def _program(model: object, options: LoadOptions) -> tuple[Saved, str]:
     if isinstance(model, (str, Path)):
         return load_program(Path(model), trust=options.trust), str(model)
     raise ModelError("E101", f"expected a torch module or exported program, got `{type(model).__name__}`")
+
+
+def _archive(path: Path) -> tuple[Module, NamedArrays]:
+    """Return the root module of a TorchScript archive, and inputs as it was traced with, if it was."""
+    from .scripted.modules import read_archive
+
+    module, examples = read_archive(path)
+    try:
+        return module, as_arrays(tuple(examples or ()))
+    except RegraftError:  # of an input without axes, or of a type that no specification names
+        return module, []
 
 
 def _state_origin(graph: Graph, reference: str, model: object, captured: Captured) -> None:

@@ -138,7 +138,6 @@ def test_a_file_of_weights_given_as_the_model_is_called_so(folder, state):
     torch.save(state, folder / "w.pth")
     torch.save({"model": state}, folder / "w.bin")
     write_checkpoint(folder / "w.safetensors", {"w": TensorData.of(np.ones(2, np.float32))})
-    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), folder / "script.pt")
     torch.save(torch.nn.Linear(2, 2), folder / "object.pt")
     program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
     torch.export.save(program, folder / "program.pt2")
@@ -153,7 +152,6 @@ def test_a_file_of_weights_given_as_the_model_is_called_so(folder, state):
         "w.pth": ("holds weights without a net", "file.py:Net, and give the weights with --params"),
         "w.bin": ("holds weights without a net", "--params"),
         "w.safetensors": ("holds weights without a net", "--params"),
-        "script.pt": ("a TorchScript archive", "torch.jit.load"),
         "object.pt": ("a pickled object of `torch.nn.modules.linear.Linear`", "state_dict"),
         "hub": ("holds weights without a net", "--params"),
         "split": ("holds weights without a net", "--params"),

@@ -241,13 +241,15 @@ def _trace(
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = func.overloadpacket.__name__
             name = "batch_norm" if "batch_norm" in name else name
-            if name not in _BOOKKEEPING and not inside[-1]:
+            counts = bool(args) and id(args[0]) in counters
+            if name not in _BOOKKEEPING and not inside[-1] and not counts:
                 # attention could drop at random, but here its ratio is 0
                 random = torch.Tag.nondeterministic_seeded in func.tags and "attention" not in name
                 calls.append((stack[-1], name, random))
             return func(*args, **(kwargs or {}))
 
     inside = [False]
+    counters = {id(m._buffers.get("num_batches_tracked")) for m in model.modules()} - {id(None)}
 
     def enter(module: Any, *_: Any) -> None:
         stack.append(paths.get(module, stack[-1]))

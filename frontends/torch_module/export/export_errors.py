@@ -196,8 +196,8 @@ def _of_scripted(module: Module, scripted: Sequence[str]) -> ModelError:
         f"torch.export cannot follow TorchScript, and {len(scripted)} of the modules are scripted or "
         f"traced: {', '.join(scripted[:3])}{', …' if len(scripted) > 3 else ''}",
         place=type(module).__name__,
-        hint="give the model from before torch.jit.script or torch.jit.trace, with the weights that "
-        "its state_dict() holds",
+        hint="write all of it with torch.jit.save(model, 'net.pt') and name net.pt; or give the model from "
+        "before torch.jit.script or torch.jit.trace",
     )
 
 

@@ -65,6 +65,11 @@ def is_operator(target: str) -> bool:
     return found is not None and found[2] not in _WITH_FILES and _is_dispatched(*found.groups())
 
 
+def writes_files(name: str) -> bool:
+    """Whether an operator of ``aten`` opens files or prints."""
+    return name in _WITH_FILES
+
+
 def is_identifier(name: str) -> bool:
     """Whether a name is safe in the source that torch.fx writes and executes: an identifier, nothing else."""
     return name.isidentifier() and not keyword.iskeyword(name) and len(name) <= _LONGEST

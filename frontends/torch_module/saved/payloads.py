@@ -95,16 +95,30 @@ class Pickled:
 
     def tensor(self, found: Strided) -> torch.Tensor:
         """Return the tensor that the pickle describes."""
-        import torch
+        return make_tensor(self._tensors, found, "data")
 
-        dtype = getattr(torch, found.dtype, None)
-        if not isinstance(dtype, torch.dtype):
-            raise malformed("expected a tensor with an element type", self.place)
-        name = f"data/{found.storage.key}"
-        made = self._tensors.view(name, dtype, found.sizes, found.strides, found.offset)
-        made = made.conj() if found.conjugate else made
-        made = made.neg() if found.negative else made
-        return _finished(made, found.is_parameter, found.requires_grad)
+
+def make_tensor(tensors: Tensors, found: Strided, folder: str) -> torch.Tensor:
+    """Return the tensor that a pickle describes.
+
+    Args:
+        tensors: reads the records of the archive.
+        found: its description.
+        folder: where the archive has the storages that the pickle names.
+
+    Raises:
+        ModelError: when it has no element type, or no bytes in the file.
+    """
+    import torch
+
+    dtype = getattr(torch, found.dtype, None)
+    if not isinstance(dtype, torch.dtype):
+        raise malformed("expected a tensor with an element type", tensors.records.place)
+    name = f"{folder}/{found.storage.key}"
+    made = tensors.view(name, dtype, found.sizes, found.strides, found.offset)
+    made = made.conj() if found.conjugate else made
+    made = made.neg() if found.negative else made
+    return _finished(made, found.is_parameter, found.requires_grad)
 
 
 def pickled_tensors(records: Records) -> dict[str, torch.Tensor]:

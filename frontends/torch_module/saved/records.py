@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from ....formats.refusals import malformed, quote
@@ -21,36 +21,47 @@ _END64 = struct.Struct("<4sQ2H2L4Q")
 _ENTRY = struct.Struct("<4s6H3L5H2L")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _FULL = 0xFFFFFFFF
+_DEFLATED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The place of a record's bytes in the file."""
+    """The place of a record's bytes in the file.
+
+    Attributes:
+        start: where they begin.
+        size: how many they are, inflated.
+        crc: their checksum.
+        packed: how many they are in the file, where that holds them compressed.
+    """
 
     start: int
     size: int
     crc: int
+    packed: int | None = None
 
 
 class Records:
     """The records of a zip archive, by name without the folder that all names share.
 
-    Nothing is inflated: a compressed record is refused, so that the file's size bounds what is read. Every
-    byte belongs to at most one record. Only this class reads the archive, so that what is checked is what
-    is used.
+    Compressed records are refused but where `inflated` allows them, so that the file's size bounds what is
+    read. Every byte belongs to at most one record. Only this class reads the archive, so that what is checked
+    is what is used.
 
     Args:
         file: the open file.
         place: what messages call it.
         start: where the archive begins in the file.
         size: its length.
+        inflated: the bytes that all compressed records together may have once they are inflated.
 
     Raises:
         ModelError: for anything that PyTorch does not write.
     """
 
-    def __init__(self, file: BinaryIO, place: str, start: int, size: int) -> None:
+    def __init__(self, file: BinaryIO, place: str, start: int, size: int, inflated: int = 0) -> None:
         self._file, self.place, self._start, self.size = file, place, start, size
+        self._inflated = inflated
         count, at, length = self._directory()
         entries = self._entries(self._at(at, length), count)
         self._found = self._located(entries, at)
@@ -91,6 +102,9 @@ class Records:
         """
         record = self._record(name)
         assert len(target) == record.size
+        if record.packed is not None:
+            target[:] = self._inflate(name, record, record.packed)
+            return
         self._file.seek(self._start + record.start)
         crc = 0
         for at in range(0, record.size, _CHUNK):
@@ -104,6 +118,17 @@ class Records:
             crc = zlib.crc32(part, crc)
         if crc != record.crc:
             raise malformed("the bytes do not have their checksum", f"{self.place}: {quote(name)}")
+
+    def _inflate(self, name: str, record: Record, packed: int) -> bytes:
+        place = f"{self.place}: {quote(name)}"
+        machine = zlib.decompressobj(-15)
+        try:
+            found = machine.decompress(self._at(record.start, packed), record.size + 1)
+        except zlib.error as error:
+            raise malformed("expected a compressed record, got damaged bytes", place) from error
+        if len(found) != record.size or zlib.crc32(found) != record.crc:
+            raise malformed("the bytes do not have their checksum", place)
+        return found
 
     def within(self, name: str) -> Records:
         """Return the archive that a record is."""
@@ -152,9 +177,10 @@ class Records:
             raise malformed("expected a zip archive, got a directory that is not at its end", self.place)
         return count, at, length
 
-    def _entries(self, directory: bytes, count: int) -> list[tuple[str, int, int, int]]:
-        """Return (name, offset of the local header, size, checksum) of every record."""
-        found: list[tuple[str, int, int, int]] = []
+    def _entries(self, directory: bytes, count: int) -> list[tuple[str, int, Record]]:
+        """Return (name, offset of the local header, record that begins nowhere yet) of every record."""
+        found: list[tuple[str, int, Record]] = []
+        inflated = 0
         at = 0
         for _ in range(count):
             if at + _ENTRY.size > len(directory):
@@ -176,12 +202,14 @@ class Records:
                 raise malformed(
                     "expected a plain record, got an encrypted one", f"{self.place}: {quote(text)}"
                 )
-            if method or packed != size:
+            if method == _DEFLATED:
+                inflated += size
+            if packed != size if method == 0 else method != _DEFLATED or inflated > self._inflated:
                 raise untrusted(
                     "expected a stored record, as PyTorch writes it, got a compressed one",
                     f"{self.place}: {quote(text)}",
                 )
-            found.append((text, offset, size, crc))
+            found.append((text, offset, Record(0, size, crc, packed if method else None)))
         if at != len(directory):
             raise malformed("expected a zip archive, got a damaged directory", self.place)
         return found
@@ -216,10 +244,10 @@ class Records:
             extra = extra[4 + length :]
         raise malformed("expected a zip archive, got a damaged directory", self.place)
 
-    def _located(self, entries: list[tuple[str, int, int, int]], end: int) -> dict[str, Record]:
+    def _located(self, entries: list[tuple[str, int, Record]], end: int) -> dict[str, Record]:
         found: dict[str, Record] = {}
         taken = 0
-        for name, offset, size, crc in sorted(entries, key=lambda entry: entry[1]):
+        for name, offset, record in sorted(entries, key=lambda entry: entry[1]):
             place = f"{self.place}: {quote(name)}"
             if name in found:
                 raise malformed("expected records of different names, got two of one", place)
@@ -228,12 +256,13 @@ class Records:
             local = _LOCAL.unpack(self._at(offset, _LOCAL.size))
             start = offset + _LOCAL.size + local[9] + local[10]
             named = self._at(offset + _LOCAL.size, local[9])
-            if local[0] != b"PK\3\4" or named != name.encode() or local[3]:
+            method = 0 if record.packed is None else _DEFLATED
+            if local[0] != b"PK\3\4" or named != name.encode() or local[3] != method:
                 raise malformed("expected the record that the directory names, got another", place)
-            taken = start + size
+            taken = start + (record.size if record.packed is None else record.packed)
             if taken > end:
                 raise malformed("expected a record within the archive, got one beyond it", place)
-            found[name] = Record(start, size, crc)
+            found[name] = replace(record, start=start)
         return found
 
     def _trim(self) -> None:

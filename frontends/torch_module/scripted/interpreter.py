@@ -1,0 +1,477 @@
+"""Evaluates source text of TorchScript: a small part of Python's syntax, whose calls are operators of torch.
+
+Nothing of the text is compiled or executed as Python. Names resolve to values of the program, to the
+archive's own functions and classes, and to operators (`builtin_operators`).
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....formats.refusals import malformed, quote
+from ....ir import UnsupportedError
+from .archive import Archive, Function, ScriptClass
+from .builtin_operators import call_operator, to_number
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+_DEEPEST = 40
+"""Calls within calls; each takes some twenty of Python, which allows a thousand."""
+_MOST_STEPS = 5_000_000
+"""Statements that one run of a program may take."""
+
+
+class ScriptObject:
+    """An object of a class of the archive that is no module."""
+
+    def __init__(self, script_class: ScriptClass, attributes: dict[str, Any]) -> None:
+        self.script_class, self.attributes = script_class, attributes
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    value: Any
+
+
+@dataclass(slots=True)
+class _Scope:
+    function: Function
+    names: dict[str, Any] = field(default_factory=dict)
+
+
+class Interpreter:
+    """Runs functions of an archive.
+
+    Args:
+        archive: what they come from.
+        call_module: calls a method of a module of the archive: (module, method, arguments, keywords).
+    """
+
+    def __init__(self, archive: Archive, call_module: Callable[..., Any]) -> None:
+        self.archive, self._call_module = archive, call_module
+        self._folder = Path(archive.place).absolute()
+        self._depth = self._steps = 0
+
+    def call(self, function: Function, arguments: Iterable[Any], keywords: dict[str, Any]) -> Any:
+        """Return what a function gives for arguments; a method's first is its object.
+
+        Raises:
+            ModelError: where the text breaks the language.
+            UnsupportedError: for an operator that is not torch's, or syntax without a meaning here.
+        """
+        scope = _Scope(function)
+        scope.names = self._bound(function, list(arguments), keywords)
+        if self._depth == 0:
+            self._steps = 0
+        if self._depth >= _DEEPEST:
+            raise malformed("expected calls that end", self._place(scope))
+        self._depth += 1
+        try:
+            found = self._run(function.node.body, scope)
+        except RecursionError:
+            raise malformed("expected calls that end", self._place(scope)) from None
+        finally:
+            self._depth -= 1
+        return found.value if isinstance(found, _Returned) else None
+
+    def _bound(self, function: Function, given: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+        parameters = function.node.args.args
+        names = [parameter.arg for parameter in parameters]
+        if len(given) > len(names) or not keywords.keys() <= set(names[len(given) :]):
+            raise malformed(
+                f"expected the arguments {', '.join(names)}, got others",
+                f"{self.archive.place}: {quote(function.file)}:{function.node.lineno}",
+            )
+        bound = dict(zip(names, given, strict=False)) | keywords
+        defaults = function.node.args.defaults
+        for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+            if name not in bound:
+                bound[name] = self._value(default, _Scope(function))
+        for name in names:
+            if name not in bound:
+                raise malformed(
+                    f"expected the argument {quote(name)}",
+                    f"{self.archive.place}: {quote(function.file)}:{function.node.lineno}",
+                )
+        return bound
+
+    # -- statements ------------------------------------------------------------------------------------
+
+    def _run(self, body: list[ast.stmt], scope: _Scope) -> _Returned | None:
+        for statement in body:
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise malformed("expected a program that ends", self._place(scope, statement))
+            done = self._statement(statement, scope)
+            if done is not None:
+                return done
+        return None
+
+    def _statement(self, node: ast.stmt, scope: _Scope) -> _Returned | None:
+        if isinstance(node, ast.Assign):
+            value = self._at(node, node.value, scope)
+            for target in node.targets:
+                self._assign(target, value, scope)
+        elif isinstance(node, ast.AnnAssign):
+            if node.value is not None:
+                self._assign(node.target, self._at(node, node.value, scope), scope)
+        elif isinstance(node, ast.Expr):
+            self._at(node, node.value, scope)
+        elif isinstance(node, ast.Return):
+            return _Returned(None if node.value is None else self._at(node, node.value, scope))
+        elif isinstance(node, ast.If):
+            return self._run(node.body if self._holds(node, node.test, scope) else node.orelse, scope)
+        elif isinstance(node, ast.For):
+            for item in self._items(self._at(node, node.iter, scope), node, scope):
+                self._assign(node.target, item, scope)
+                done = self._run(node.body, scope)
+                if done is not None:
+                    return done
+        elif isinstance(node, ast.While):
+            while self._holds(node, node.test, scope):
+                done = self._run(node.body, scope)
+                if done is not None:
+                    return done
+        elif isinstance(node, ast.With):
+            return self._with(node, scope)
+        elif not isinstance(node, ast.Pass):
+            raise self._unknown(node, scope)
+        return None
+
+    def _with(self, node: ast.With, scope: _Scope) -> _Returned | None:
+        import torch
+
+        contexts: Any = [self._at(node, item.context_expr, scope) for item in node.items]
+        for context in contexts:
+            name = context.script_class.name if isinstance(context, ScriptObject) else "?"
+            if name not in ("no_grad", "inference_mode"):
+                raise self._unknown(node, scope)
+        with torch.no_grad() if contexts else nullcontext():
+            return self._run(node.body, scope)
+
+    def _assign(self, target: ast.expr, value: Any, scope: _Scope) -> None:
+        if isinstance(target, ast.Name):
+            scope.names[target.id] = value
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            items = list(self._items(value, target, scope))
+            if len(items) != len(target.elts):
+                raise malformed(f"expected {len(target.elts)} values", self._place(scope, target))
+            for part, item in zip(target.elts, items, strict=True):
+                self._assign(part, item, scope)
+        elif isinstance(target, ast.Attribute):
+            self._set_attribute(self._value(target.value, scope), target.attr, value, target, scope)
+        elif isinstance(target, ast.Subscript):
+            self._value(target.value, scope)[self._value(target.slice, scope)] = value
+        else:
+            raise self._unknown(target, scope)
+
+    def _set_attribute(self, held: Any, name: str, value: Any, node: ast.AST, scope: _Scope) -> None:
+        if isinstance(held, ScriptObject):
+            held.attributes[name] = value
+        elif hasattr(type(held), "set_script_attribute"):
+            held.set_script_attribute(name, value)
+        else:
+            raise self._unknown(node, scope)
+
+    def _at(self, node: ast.stmt, expression: ast.expr, scope: _Scope) -> Any:
+        """Return the value of an expression, computed below a frame that has the place of its line."""
+        place = f"{self._folder}/{scope.function.file}"
+        return _frame(place, node.lineno)(lambda: self._value(expression, scope))
+
+    def _holds(self, node: ast.stmt, test: ast.expr, scope: _Scope) -> bool:
+        place = f"{self._folder}/{scope.function.file}"
+        return _frame(place, node.lineno)(lambda: to_number(self._value(test, scope), bool))
+
+    # -- expressions -----------------------------------------------------------------------------------
+
+    def _value(self, node: ast.expr, scope: _Scope) -> Any:
+        evaluate = _EXPRESSIONS.get(type(node))
+        if evaluate is None:
+            raise self._unknown(node, scope)
+        return evaluate(self, node, scope)
+
+    def _constant(self, node: ast.Constant, scope: _Scope) -> Any:
+        if node.value is ... or isinstance(node.value, (bytes, complex)):
+            raise self._unknown(node, scope)
+        return node.value
+
+    def _name(self, node: ast.Name, scope: _Scope) -> Any:
+        if node.id in scope.names:
+            return scope.names[node.id]
+        if node.id in _NUMBERS:
+            return _NUMBERS[node.id]
+        raise malformed(f"expected a name of the program, got {quote(node.id)}", self._place(scope, node))
+
+    def _list(self, node: ast.List, scope: _Scope) -> list[Any]:
+        return [self._value(item, scope) for item in node.elts]
+
+    def _tuple(self, node: ast.Tuple, scope: _Scope) -> tuple[Any, ...]:
+        return tuple(self._value(item, scope) for item in node.elts)
+
+    def _dict(self, node: ast.Dict, scope: _Scope) -> dict[Any, Any]:
+        if any(key is None for key in node.keys):
+            raise self._unknown(node, scope)
+        return {
+            self._value(key, scope): self._value(value, scope)
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key is not None
+        }
+
+    def _subscript(self, node: ast.Subscript, scope: _Scope) -> Any:
+        held, key = self._value(node.value, scope), self._value(node.slice, scope)
+        try:
+            return held[key]
+        except (LookupError, TypeError) as error:
+            raise malformed("expected an item that is there", self._place(scope, node)) from error
+
+    def _slice(self, node: ast.Slice, scope: _Scope) -> slice:
+        parts = [node.lower, node.upper, node.step]
+        return slice(*(None if part is None else self._value(part, scope) for part in parts))
+
+    def _unary(self, node: ast.UnaryOp, scope: _Scope) -> Any:
+        if isinstance(node.op, ast.USub):
+            return -self._value(node.operand, scope)
+        if isinstance(node.op, ast.Not):
+            return not self._value(node.operand, scope)
+        raise self._unknown(node, scope)
+
+    def _choice(self, node: ast.IfExp, scope: _Scope) -> Any:
+        holds = to_number(self._value(node.test, scope), bool)
+        return self._value(node.body if holds else node.orelse, scope)
+
+    def _attribute(self, node: ast.Attribute, scope: _Scope) -> Any:
+        dotted = _dotted(node)
+        first = dotted.partition(".")[0]
+        if first not in scope.names and first in _ROOTS:
+            return self._global(dotted, node, scope)
+        return self._attribute_of(self._value(node.value, scope), node.attr, node, scope)
+
+    def _global(self, dotted: str, node: ast.AST, scope: _Scope) -> Any:
+        first, _, rest = dotted.partition(".")
+        if first == "CONSTANTS":
+            number = rest.removeprefix("c")
+            if not (number.isascii() and number.isdigit()) or int(number) >= len(self.archive.constants):
+                raise malformed(f"expected a constant, got {quote(dotted)}", self._place(scope, node))
+            return self.archive.constants[int(number)]
+        if first == "torch":
+            return _Operator("aten", rest)
+        if first == "ops":
+            return _Operator(*rest.split(".", 1)) if "." in rest else _Operator(rest, "")
+        found = self.archive.find(dotted)
+        if found is None:
+            held, _, name = dotted.rpartition(".")
+            of_class = self.archive.find(held)
+            if isinstance(of_class, ScriptClass) and name == "__new__":
+                return of_class
+            if isinstance(of_class, ScriptClass) and (name in of_class.members or name in of_class.methods):
+                return of_class.members.get(name) or of_class.methods[name]
+            raise malformed(f"expected a function or class, got {quote(dotted)}", self._place(scope, node))
+        return found
+
+    def _attribute_of(self, held: Any, name: str, node: ast.AST, scope: _Scope) -> Any:
+        fields: tuple[str, ...] = tuple(getattr(held, "_fields", ()))
+        if isinstance(held, ScriptObject):
+            if name in held.attributes:
+                return held.attributes[name]
+        elif name in fields:
+            return held[fields.index(name)]
+        elif hasattr(type(held), "script_attribute"):
+            try:
+                return held.script_attribute(name)
+            except KeyError:
+                pass
+        raise malformed(f"expected an attribute {quote(name)}, got none", self._place(scope, node))
+
+    def _call(self, node: ast.Call, scope: _Scope) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id not in scope.names:
+            special = _SPECIAL.get(node.func.id)
+            if special is None:
+                raise self._unknown(node, scope)
+            return special(self, node, scope)
+        if any(keyword.arg is None for keyword in node.keywords):
+            raise self._unknown(node, scope)
+        method = self._method(node.func, scope)
+        arguments = [self._value(item, scope) for item in node.args]
+        keywords = {str(k.arg): self._value(k.value, scope) for k in node.keywords}
+        if method is not None:
+            return self._call_method(*method, arguments, keywords, node, scope)
+        called = self._value(node.func, scope)
+        if isinstance(called, _Operator):
+            return self._operator(called, arguments, keywords, node, scope)
+        if isinstance(called, Function):
+            return self.call(called, arguments, keywords)
+        if isinstance(called, ScriptClass):
+            return self._made(called, arguments, keywords, node, scope)
+        raise malformed("expected a function", self._place(scope, node))
+
+    def _method(self, function: ast.expr, scope: _Scope) -> tuple[Any, str] | None:
+        """Return (object, name) where a method of a value is called."""
+        if not isinstance(function, ast.Attribute):
+            return None
+        first = _dotted(function).partition(".")[0]
+        if first in _ROOTS and first not in scope.names:
+            return None
+        return self._value(function.value, scope), function.attr
+
+    def _call_method(
+        self, held: Any, name: str, given: list[Any], keywords: dict[str, Any], node: ast.AST, scope: _Scope
+    ) -> Any:
+        if isinstance(held, ScriptObject):
+            method = held.script_class.methods.get(name)
+            if method is not None:
+                return self.call(method, [held, *given], keywords)
+        elif hasattr(type(held), "script_attribute"):
+            return self._call_module(held, name, given, keywords)
+        raise malformed(f"expected a method {quote(name)}, got none", self._place(scope, node))
+
+    def _operator(
+        self, called: _Operator, given: list[Any], keywords: dict[str, Any], node: ast.AST, scope: _Scope
+    ) -> Any:
+        if called == _Operator("aten", "device"):
+            import torch
+
+            return torch.device("cpu")  # whatever device the archive was made on
+        if keywords.get("device") is not None:
+            keywords = keywords | {"device": None}
+        try:
+            return call_operator(called.namespace, called.name, given, keywords)
+        except UnsupportedError as error:
+            error.place = error.place or self._place(scope, node)
+            raise
+
+    def _made(
+        self, kind: ScriptClass, given: list[Any], keywords: dict[str, Any], node: ast.AST, scope: _Scope
+    ) -> Any:
+        if kind.base == "NamedTuple":
+            if not all(
+                name.isidentifier() and not name.startswith("_") for name in (kind.name, *kind.fields)
+            ):
+                raise self._unknown(node, scope)
+            return collections.namedtuple(kind.name, kind.fields)(*given, **keywords)
+        if kind.base == "":
+            return ScriptObject(kind, {})  # `__init__` follows as a call of its own
+        raise self._unknown(node, scope)
+
+    # -- calls that are no functions ---------------------------------------------------------------------
+
+    def _annotate(self, node: ast.Call, scope: _Scope) -> Any:
+        return self._value(node.args[1], scope)
+
+    def _uninitialized(self, node: ast.Call, scope: _Scope) -> None:
+        del node, scope
+
+    def _getattr(self, node: ast.Call, scope: _Scope) -> Any:
+        name = node.args[1]
+        if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
+            raise self._unknown(node, scope)
+        return self._attribute_of(self._value(node.args[0], scope), name.value, node, scope)
+
+    def _range(self, node: ast.Call, scope: _Scope) -> Any:
+        bounds = [to_number(self._value(item, scope), int) for item in node.args]
+        return range(*(int(bound) for bound in bounds))
+
+    def _isinstance(self, node: ast.Call, scope: _Scope) -> bool:
+        import torch
+
+        kinds: dict[str, Any] = {"Tensor": torch.Tensor, "int": int, "float": float, "bool": bool, "str": str}
+        named = node.args[1]
+        kind = kinds.get(named.id) if isinstance(named, ast.Name) else None
+        outer = (
+            named.value.id if isinstance(named, ast.Subscript) and isinstance(named.value, ast.Name) else ""
+        )
+        kind = kind or {"List": list, "Tuple": tuple, "Dict": dict}.get(outer)
+        if kind is None:
+            raise self._unknown(node, scope)
+        return isinstance(self._value(node.args[0], scope), kind)
+
+    def _number(self, node: ast.Call, scope: _Scope) -> Any:
+        assert isinstance(node.func, ast.Name)
+        kind = {"int": int, "float": float, "bool": bool}[node.func.id]
+        return to_number(self._value(node.args[0], scope), kind)
+
+    # -- places and refusals -------------------------------------------------------------------------------
+
+    def _items(self, value: Any, node: ast.AST, scope: _Scope) -> Iterable[Any]:
+        import torch
+
+        if isinstance(value, torch.Tensor):
+            return value.unbind(0)
+        if isinstance(value, (list, tuple, range, str, dict)):
+            return value
+        raise malformed("expected several values", self._place(scope, node))
+
+    def _place(self, scope: _Scope, node: ast.AST | None = None) -> str:
+        line = getattr(node, "lineno", scope.function.node.lineno)
+        return f"{self.archive.place}/{scope.function.file}:{line}"
+
+    def _unknown(self, node: ast.AST, scope: _Scope) -> UnsupportedError:
+        return UnsupportedError(
+            "E203",
+            f"the program has `{ast.unparse(node).splitlines()[0][:80]}`, which is not read",
+            place=self._place(scope, node),
+            hint="export the module that was scripted: name it as file.py:Net",
+        )
+
+
+_ROOTS = frozenset({"torch", "ops", "__torch__", "CONSTANTS"})
+_NUMBERS = {"inf": float("inf"), "nan": float("nan")}
+
+_EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any, _Scope], Any]] = {
+    ast.Constant: Interpreter._constant,
+    ast.Name: Interpreter._name,
+    ast.List: Interpreter._list,
+    ast.Tuple: Interpreter._tuple,
+    ast.Dict: Interpreter._dict,
+    ast.Subscript: Interpreter._subscript,
+    ast.Slice: Interpreter._slice,
+    ast.UnaryOp: Interpreter._unary,
+    ast.IfExp: Interpreter._choice,
+    ast.Attribute: Interpreter._attribute,
+    ast.Call: Interpreter._call,
+}
+
+_SPECIAL: dict[str, Callable[[Interpreter, ast.Call, _Scope], Any]] = {
+    "annotate": Interpreter._annotate,
+    "unchecked_cast": Interpreter._annotate,
+    "uninitialized": Interpreter._uninitialized,
+    "getattr": Interpreter._getattr,
+    "range": Interpreter._range,
+    "isinstance": Interpreter._isinstance,
+    "int": Interpreter._number,
+    "float": Interpreter._number,
+    "bool": Interpreter._number,
+}
+"""Calls whose arguments are types or names, or that TorchScript prints as Python's."""
+
+
+def _dotted(node: ast.expr) -> str:
+    """Return ``a.b.c`` of a chain of attributes of a name; empty for another expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _frame(file: str, line: int) -> Callable[[Callable[[], Any]], Any]:
+    """Return a function that calls what it is given, and whose frame has the place of a line."""
+    return lambda step: eval(_calling(file, line), {"step": step})  # noqa: S307 - our own `step()`
+
+
+@lru_cache(maxsize=65536)
+def _calling(file: str, line: int) -> CodeType:
+    return compile("\n" * min(line - 1, 1_000_000) + "step()", file, "eval")
