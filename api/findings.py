@@ -25,7 +25,15 @@ from ..diagnosis import (
 from ..frontends import Inputs, LoadOptions, read, read_tree, resolve
 from ..frontends.python_file import run_file
 from ..ir import CODES as OF_ERRORS
-from ..ir import Graph, ModelError, RegraftError, UnsupportedError, table_markup, text_markup
+from ..ir import (
+    Graph,
+    ModelError,
+    RegraftError,
+    UnsupportedError,
+    folded_markup,
+    table_markup,
+    text_markup,
+)
 from ..passes import PASSES, default_pipeline, run_passes
 from ..passes.base import Change
 from ..process.entry import public_call
@@ -93,6 +101,15 @@ class FileFindings:
     def clean(self) -> bool:
         """Whether nothing worse than a note was found in any."""
         return all(found.clean for found in self.models.values())
+
+    def _repr_html_(self) -> str:
+        """Return the findings for each model, those with findings opened, as notebooks show them."""
+        parts = [
+            folded_markup(name, found._repr_html_(), opened=not found.clean)
+            for name, found in sorted(self.models.items(), key=lambda row: row[1].clean)
+        ]
+        parts += [text_markup(f"{name}: left out: {why}", "p") for name, why in self.left_out.items()]
+        return "".join(parts)
 
 
 def wanted(ported_from: str, select: Sequence[str], ignore: Sequence[str], release: str) -> Wanted:

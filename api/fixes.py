@@ -15,7 +15,7 @@ from ..diagnosis.editing import apply_edits
 from ..diagnosis.versions import CODES as OF_VERSIONS
 from ..formats.files import settle, staged
 from ..frontends import Inputs, LoadOptions, read, read_tree, resolve
-from ..ir import Graph, ModelError, RegraftError, UsageError
+from ..ir import Graph, ModelError, RegraftError, UsageError, table_markup, text_markup
 from ..passes.base import Change
 from ..process.entry import public_call
 from ..verification import Report
@@ -46,6 +46,18 @@ class Fixed:
     left: list[Change] = field(default_factory=list)
     proof: list[str] = field(default_factory=list)
     backup: Path | None = None
+
+    def _repr_html_(self) -> str:
+        """Return the edit, its proof and the findings that are left, as notebooks show them."""
+        left = [(c.severity, c.code, c.message, c.place, c.advice) for c in self.left]
+        return "".join(
+            [
+                text_markup(f"{len(self.solved)} solved, {len(self.left)} left", "strong"),
+                text_markup(self.diff, "pre") if self.diff else "",
+                *(text_markup(line, "p") for line in self.proof),
+                table_markup(("", "code", "finding", "at", "write"), left) if left else "",
+            ]
+        )
 
 
 @public_call()

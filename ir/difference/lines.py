@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from .result import Facet, GraphDifference, Mark, ModuleRow, OperatorRow, TensorRow
+if TYPE_CHECKING:
+    from .result import Facet, GraphDifference, Mark, ModuleRow, OperatorRow, TensorRow
 
 _SHIFTED = "shifted"
 

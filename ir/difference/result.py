@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..outside.markup import text_markup
+from .lines import lines_of, verdict
+
 Mark = Literal["=", "~", "+", "-"]
 """Equal, changed, only in the second, only in the first."""
 
@@ -151,6 +154,12 @@ class GraphDifference:
         """Whether nothing differs: structure, values, names."""
         rows = self.root.walk()
         return not self.ports and all(row.mark == "=" and not row.moved for row in rows)
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and what differs, line by line, as notebooks show it."""
+        lines = "\n".join(f"{line.mark} {'  ' * line.depth}{line.text}" for line in lines_of(self))
+        notes = "".join(text_markup(f"note: {note}", "p") for note in self.notes)
+        return text_markup(verdict(self), "strong") + (text_markup(lines, "pre") if lines else "") + notes
 
     def to_json(self) -> dict[str, Any]:
         """Return it as `--json` prints it: equal modules are left out."""

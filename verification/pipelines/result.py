@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...ir import folded_markup, table_markup, text_markup
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -58,6 +60,10 @@ class FieldRow:
     apart: float | None = None
 
 
+def _lines(places: tuple[int, int]) -> str:
+    return " / ".join(str(place) if place else "-" for place in places)
+
+
 @dataclass(slots=True)
 class DataReport:
     """Two pipelines, compared.
@@ -97,6 +103,18 @@ class DataReport:
         if self.equal:
             return say(f"equal: {self.samples} samples in {len(self.fields)} fields compared")
         return f"{say('different:')} {told(self.findings[0].message, say)}"
+
+    def _repr_html_(self) -> str:
+        """Return the verdict, the findings and the fields as tables, as notebooks show them."""
+        rows = [(f.stage, f.message, _lines(f.places), f.advice, f.effect) for f in self.findings]
+        found = table_markup(("stage", "finding", "lines", "write", "effect"), rows) if rows else ""
+        fields = [
+            (" / ".join(dict.fromkeys(row.names)), *map(str, row.shapes), *row.dtypes, row.apart or "")
+            for row in self.fields
+        ]
+        table = table_markup(("field", "shape", "its port's", "type", "its port's", "apart"), fields)
+        notes = "".join(text_markup(f"note: {note}", "p") for note in self.notes)
+        return text_markup(self.verdict, "strong") + found + folded_markup("fields", table) + notes
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as `--json` prints it."""
