@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
+
+import numpy as np
 
 from ..ir.recipe import LossRule, Setting
 from .recipe_settings import array_of, number
@@ -53,7 +56,8 @@ def read_loss(loss: Any, home: str) -> LossRule:
             **{"ignore_index": loss.ignore_index, "class weights": _weights_text(loss.weight)},
         )
     if name not in _PLAIN:
-        return LossRule("", {}, written)
+        of_torch = home.startswith("torch.") and type(loss).__module__ == "torch.nn.modules.loss"
+        return LossRule("", {}, written, constructor=_constructor_of(loss, written) if of_torch else "")
     extra: dict[str, Setting] = {n: number(getattr(loss, n)) for n in ("beta", "delta") if hasattr(loss, n)}
     if name.startswith("BCE"):
         extra["weights"] = _weights_text(getattr(loss, "weight", None))
@@ -104,4 +108,35 @@ def cross_entropy(
 
 def _weights_text(weights: Any) -> str | None:
     """Return the weights of classes, all of them; None where all count alike."""
-    return None if weights is None else f"[{', '.join(f'{float(v):.6g}' for v in array_of(weights))}]"
+    return None if weights is None else _listed(array_of(weights))
+
+
+def _listed(array: Any, whole: str = "") -> str:
+    """Return an array as nested lists of the shortest numbers that float32 reads as the same.
+
+    Args:
+        array: of floating-point numbers.
+        whole: what ends a whole number.
+    """
+    if array.ndim:
+        return f"[{', '.join(_listed(part, whole) for part in array)}]"
+    short, exact = f"{float(array):.6g}", np.float32(array)
+    text = short if np.float32(short) == exact else str(exact)
+    return text + whole if text.lstrip("-").isdigit() else text
+
+
+def _constructor_of(loss: Any, written: str) -> str:
+    """Return the call that constructs a loss of torch; empty where its attributes do not tell."""
+    parameters = inspect.signature(type(loss).__init__).parameters.values()
+    arguments: list[str] = []
+    for parameter in parameters:
+        if parameter.name in ("self", "size_average", "reduce"):
+            continue
+        value = getattr(loss, parameter.name, parameter.default)
+        if hasattr(value, "shape"):
+            arguments.append(f"{parameter.name}=torch.tensor({_listed(array_of(value), whole='.0')})")
+        elif not isinstance(value, (str, int, float)) and value != parameter.default:
+            return ""
+        elif value != parameter.default:
+            arguments.append(f"{parameter.name}={value!r}")
+    return f"{written}({', '.join(arguments)})"

@@ -14,16 +14,16 @@ from .training_script import Script
 
 
 def array_of(value: Any) -> np.ndarray:
-    """Return the elements of a number, tensor or Parameter, in one dimension."""
+    """Return the elements of a number, tensor or Parameter."""
     for name in ("detach", "asnumpy", "numpy"):
         if hasattr(value, name):
             value = getattr(value, name)()
-    return np.asarray(value).reshape(-1)
+    return np.asarray(value)
 
 
 def number(value: Any) -> float:
     """Return a Python float of a number, tensor or Parameter, without the digits that float32 adds."""
-    return float(f"{float(array_of(value)[0]):.7g}")
+    return float(f"{float(array_of(value).reshape(-1)[0]):.7g}")
 
 
 def update_rule(

@@ -32,12 +32,14 @@ class LossRule:
         settings: name ("reduction", "label smoothing", …) -> value.
         written: the class or function in the script, for messages.
         measured: whether kind and settings were told from values, as of a function.
+        constructor: the call that constructs one that only the script's own framework has; empty for others.
     """
 
     kind: str
     settings: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
     written: str = ""
     measured: bool = False
+    constructor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -448,12 +448,11 @@ class _Undoing:
                 if line is None or data is None or name in self.named or name not in line.reads:
                     continue
                 if name not in made:
-                    turned = data.numpy().T if data.shape in by_shape else None
                     equal = [
                         other
                         for other in by_shape.get(data.shape, ())
-                        if self.traced.stored[other].dtype == data.dtype
-                        and np.array_equal(self.traced.stored[other].numpy(), turned)
+                        if (held := self.traced.stored[other]).dtype == data.dtype
+                        and np.array_equal(held.numpy().T, data.numpy())
                     ]
                     if len(equal) != 1:
                         continue

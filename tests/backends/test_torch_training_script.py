@@ -13,7 +13,9 @@ import torch
 from torch import nn
 
 import regraft
-from regraft.backends.torch_source.training.script import training_source
+from regraft.backends.source.training.loss import loss_function
+from regraft.backends.torch_source.training.script import tensor_source, training_source
+from regraft.frontends.recipe_losses import read_loss
 from regraft.frontends.torch_module.recipe import read_recipe
 from regraft.frontends.training_script import Script
 from regraft.ir import BackendError
@@ -178,6 +180,41 @@ def test_it_goes_on_from_what_was_saved(make, tmp_path):
     second = module.Training(net())
     second.load_state_dict(torch.load(tmp_path / "last.pth", weights_only=True))
     np.testing.assert_allclose([second.step(*batch).item() for batch in DATA[4:]], losses[4:], rtol=1e-5)
+
+
+WEIGHTS = torch.tensor([1 / 3, 2.0, 1e-9, 1.0, 5.0])
+MORE, WHOLE = torch.rand(4, 5), torch.arange(4)
+LOSSES = [  # loss, labels
+    (nn.CrossEntropyLoss(WEIGHTS, ignore_index=2, label_smoothing=0.1), WHOLE),
+    (nn.CrossEntropyLoss(torch.arange(1.0, 6.0)), WHOLE),
+    (nn.NLLLoss(WEIGHTS, ignore_index=1, reduction="sum"), WHOLE),
+    (nn.BCEWithLogitsLoss(MORE[:, :1], pos_weight=torch.rand(1, 5)), MORE.round()),
+    (nn.SmoothL1Loss(beta=0.3), MORE),
+    (nn.HuberLoss(delta=0.7, reduction="sum"), MORE),
+    (nn.KLDivLoss(reduction="batchmean"), MORE.softmax(1)),
+    (nn.KLDivLoss(reduction="sum", log_target=True), MORE.log_softmax(1)),
+    (nn.PoissonNLLLoss(log_input=False, full=True, eps=1e-6), MORE),
+    (nn.SoftMarginLoss(), MORE.sub(0.5).sign()),
+    (nn.HingeEmbeddingLoss(margin=0.4), MORE.sub(0.5).sign()),
+    (nn.MultiMarginLoss(p=2, margin=0.5, weight=WEIGHTS), WHOLE),
+    (nn.MultiLabelSoftMarginLoss(WEIGHTS), MORE.round()),
+    (nn.MultiLabelMarginLoss(), torch.tensor([[3, 0, -1, 1, 2]] * 4)),
+]
+
+
+@pytest.mark.parametrize(("loss", "labels"), LOSSES, ids=lambda given: type(given).__name__)
+def test_a_loss_of_torch_is_written_with_its_arguments(loss, labels):
+    space = {"nn": nn, "torch": torch}
+    rule = read_loss(loss, "torch.nn.modules")
+    exec(loss_function(rule, "PyTorch", tensor_source, own=True), space)
+    output = torch.rand(4, 5, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(space["make_loss"]()(output, labels), loss(output, labels), rtol=0, atol=0)
+
+
+def test_a_loss_that_torch_alone_has_is_refused_elsewhere_and_of_another_script():
+    rule = read_loss(nn.KLDivLoss(), "torch.nn.modules")
+    with pytest.raises(BackendError, match="E602 expected a loss that MindSpore has"):
+        loss_function(rule, "MindSpore", str)
 
 
 ADAM = {"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "amsgrad": False, "nesterov": False}

@@ -31,17 +31,20 @@ _ARGUMENTS = {
 """Setting -> the argument, and its default; losses have the same names and arguments in every framework."""
 
 
-def loss_function(loss: LossRule, framework: str, tensor: Callable[[str], str]) -> str:
+def loss_function(loss: LossRule, framework: str, tensor: Callable[[str], str], *, own: bool = False) -> str:
     """Return the function that makes the loss.
 
     Args:
         loss: the loss.
         framework: name of the target's framework, for messages.
         tensor: returns a float32 tensor of a list as source.
+        own: whether the script is of the target's framework, so that its losses are the target's.
 
     Raises:
         BackendError: for one that the framework does not have (E602).
     """
+    if own and loss.constructor:
+        return f"\ndef make_loss():\n    return {loss.constructor}\n"
     settings = dict(loss.settings)
     known = loss.kind in _LOSSES and settings.get("times", 1.0) == 1.0
     if not known or settings.get("class axis", 1) != 1 or settings.get("labels", "indices") != "indices":

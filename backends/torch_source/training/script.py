@@ -36,7 +36,7 @@ def training_source(recipe: Recipe, trainable: Sequence[str], inputs: Sequence[s
     scheduled = any(len(set(rule.rates)) > 1 for rule in rules)
     parts = [
         _HEAD.format(reference=escaped(reference), names=", ".join(inputs)),
-        loss_function(recipe.loss, "PyTorch", lambda values: f"torch.tensor({values})"),
+        loss_function(recipe.loss, "PyTorch", tensor_source, own=recipe.framework == "torch"),
         optimizer.source,
         _optimizer_function(optimizer, groups, trainable, scheduled=scheduled),
         _schedule_function(rules) if scheduled else "",
@@ -44,6 +44,11 @@ def training_source(recipe: Recipe, trainable: Sequence[str], inputs: Sequence[s
         recipe_source(recipe, scheduled=scheduled),
     ]
     return format_source("\n\n".join(part for part in parts if part))
+
+
+def tensor_source(values: str) -> str:
+    """Return a float32 tensor of a list; of whole numbers alone, torch would make integers."""
+    return f"torch.tensor({values}{'' if '.' in values or 'e' in values else ', dtype=torch.float32'})"
 
 
 _HEAD = '''"""Train the net of model.py as `{reference}` trains its source.
