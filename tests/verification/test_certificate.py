@@ -152,6 +152,44 @@ OP
     assert found.passed is equal, found.report
 
 
+SIZES = (
+    "Add(%n, %two) : i64[1]",
+    "Div(%n, %two) : i64[1]",
+    "Mod(%n, %two) : i64[1]",
+    "Where(Equal(%n, %two) : bool[1], %two, %n) : i64[1]",
+    "Where(Less(%n, %two) : bool[1], %two, %n) : i64[1]",
+    "Max(%n, %two) : i64[1]",
+    "Abs(Neg(%n) : i64[1]) : i64[1]",
+    "Cast(Ceil(%half) : f32[1]) {to=7} : i64[1]",
+    "Cast(Pow(%half, %two) : f32[1]) {to=7} : i64[1]",
+    "ReduceProd(%pair) {keepdims=1} : i64[1]",
+    "ReduceSum(%pair) {keepdims=1} : i64[1]",
+    "ReduceMax(%pair) {keepdims=1} : i64[1]",
+    "Slice(CumSum(%pair, %zero) : i64[2], %one, %two) : i64[1]",
+)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes_are_computed_in_numbers(tmp_path: Path, size: str) -> None:
+    graph = parse(
+        """graph t {
+  %x = input "x" : f32[1,5]
+  %two = const [2] : i64[1]
+  %one = const [1] : i64[1]
+  %zero = const 0 : i64[]
+  %half = const [2.5] : f32[1]
+  %s = Shape(%x) : i64[2]
+  %n = Slice(%s, %one, %two) : i64[1]
+  %pair = Concat(%n, %two) {axis=0} : i64[2]
+OP
+  %l = Concat(%y, %n) {axis=0} : i64[2]
+  %z = Expand(%x, %l) : f32[N,5]
+  return "z" = %z
+}""".replace("OP", flat(size))
+    )
+    assert certify(graph, graph, output=tmp_path / "c.json", seed=3).passed
+
+
 WHOLE = (
     ("ScatterElements(%x, %i, %u) {axis=0}", "ScatterElements(%x, %i, %u) {axis=0}", True),
     ("ScatterElements(%x, %i, %u) {axis=0}", "ScatterElements(%x, %i, %u) {axis=1}", False),

@@ -11,6 +11,13 @@ agree by chance with a probability of about degree / p for each prime. Primes an
 
 Exit code 0 where every output is certified, 1 where one is not, 2 where the certificate cannot be read.
 Operators are ONNX's, by the semantics of https://onnx.ai/onnx/operators/ (opset 23).
+
+To audit it, begin with `check`, which decides. `OPS` and `Operators` state ONNX's operators as terms; `add`
+and `multiply` alone rewrite terms; `FUNCTIONS` is what a term computes, by the arithmetic of `Field`, and
+`OF_NUMBERS` what it does of numbers that are known before any input. `Run` gives equal terms one id, and
+`Walk` brings both graphs there; `real` and `apart` bound how far a constant is from its expression. A fault
+there could make equal what differs; one in the rest (reading, grades of modules, the command) refuses too
+much.
 """
 
 from __future__ import annotations
@@ -707,19 +714,23 @@ class Val:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    def to(self, name: str, shape: Shape, *params: Any) -> Val:
+        """Return the term of a function of this one alone."""
+        return self.run.term(name, shape, (self,), *params)
+
     def reshape(self, *shape: int) -> Val:
         need(math.prod(shape) == self.size, f"{list(self.shape)} cannot have the shape {list(shape)}")
         if shape == self.shape:
             return self
         x = self.parts[0] if self.made_by("reshape") else self
-        return x if shape == x.shape else moved("reshape", x, shape, shape)
+        return x if shape == x.shape else x.to("reshape", shape, shape)
 
     def transpose(self, *perm: int) -> Val:
         need(sorted(perm) == list(range(self.rank)), f"{list(perm)} orders no {self.rank} axes")
         if self.made_by("transpose"):
             return self.parts[0].transpose(*[self.params[0][i] for i in perm])
         same = perm == tuple(range(self.rank))
-        return self if same else moved("transpose", self, tuple(self.shape[i] for i in perm), perm)
+        return self if same else self.to("transpose", tuple(self.shape[i] for i in perm), perm)
 
     def move_axis(self, start: int, end: int) -> Val:
         order = [i for i in range(self.rank) if i != start % self.rank]
@@ -731,15 +742,15 @@ class Val:
         n = len(range(self.shape[axis])[start:stop:step])
         shape = (*self.shape[:axis], n, *self.shape[axis + 1 :])
         same = shape == self.shape and step == 1
-        return self if same else moved("cut", self, shape, axis, start, stop, step)
+        return self if same else self.to("cut", shape, axis, start, stop, step)
 
     def expand(self, *shape: int) -> Val:
         wide = broadcast(self.shape, shape)
-        return self if wide == self.shape else moved("expand", self, wide, wide)
+        return self if wide == self.shape else self.to("expand", wide, wide)
 
     def take(self, index: Array, axis: int) -> Val:
         shape = (*self.shape[:axis], *index.shape, *self.shape[axis + 1 :])
-        return moved("take", self, shape, Table(index), axis)
+        return self.to("take", shape, Table(index), axis)
 
     def without(self, axes: Sequence[int]) -> Val:
         """Drop axes of one element."""
@@ -806,39 +817,80 @@ def must_know(val: Val) -> Array:
     return found
 
 
-def exactly(function: Callable[..., Any], *vals: Val) -> Val | None:
-    """Apply a function to exact values; None where one is not exact, or the numbers get too large."""
-    given = [known(v) for v in vals]
-    arrays = [a.astype(np.int64) if a.dtype == bool else a for a in given if a is not None]
-    if len(arrays) < len(vals):
+def exactly(name: str, shape: Shape, vals: Sequence[Val], params: Sequence[Any]) -> Array | None:
+    """Return a function of exact numbers; None where one is not exact, or the numbers get too large."""
+    if name in MOVING and math.prod(shape) <= MOST_EXACT:
+        given = [v.exact for v in vals]
+        return None if any(a is None for a in given) else FUNCTIONS[name](None, *given, *params)
+    arrays = [a for a in map(known, vals) if a is not None] if name in OF_NUMBERS else []
+    if len(arrays) < len(vals) or not vals:
         return None
+    arrays = [a.astype(np.int64) if a.dtype == bool else a for a in arrays]
     small = all(a.dtype != object and bool((np.abs(a) < 1 << 30).all()) for a in arrays)
     if math.prod(broadcast(*[a.shape for a in arrays])) > (MOST_EXACT if small else MOST_FRACTIONS):
         return None
     try:
-        found = function(*[a if small else mapped(Fraction, a) for a in arrays])
-        return vals[0].run.number(np.asarray(found))
+        found = OF_NUMBERS[name](*[a if small else mapped(Fraction, a) for a in arrays], *params)
+        return None if found is None else np.asarray(found)
     except (ZeroDivisionError, OverflowError, TypeError):
         return None
 
 
-def moved(name: str, val: Val, shape: Shape, *params: Any) -> Val:
-    """Apply what only moves elements, to exact values as well."""
-    room(shape)
-    if val.exact is not None and math.prod(shape) <= MOST_EXACT:
-        return val.run.number(FUNCTIONS[name](None, val.exact, *params))
-    return val.run.term(name, shape, (val,), *params)
+def divisor(y: Array) -> Array:
+    if (y == 0).any():
+        raise ZeroDivisionError
+    return y
 
 
+def rounding(function: Callable[[Any], int]) -> Callable[[Array], Array]:
+    return lambda x: mapped(function, x) if x.dtype == object else x
+
+
+def elementwise(*given: Any) -> Array | None:
+    found = ELEMENTWISE.get(given[-1])
+    return found(*given[:-1]) if found else None
+
+
+ELEMENTWISE: dict[str, Callable[..., Array]] = {
+    "Sign": lambda x: (x > 0) * 1 - (x < 0) * 1,
+    "Floor": rounding(math.floor),
+    "Ceil": rounding(math.ceil),
+    "Round": rounding(round),
+    "IntegerDiv": lambda x, y: np.sign(x) * np.sign(y) * (abs(x) // abs(divisor(y))),
+    "Mod 0": lambda x, y: np.mod(x, divisor(y)),
+    "Mod 1": lambda x, y: np.fmod(x, divisor(y)),
+}
+OF_NUMBERS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "inverse": lambda x: mapped(Fraction, x) ** -1 if x.size <= MOST_FRACTIONS else None,
+    "power": lambda x, n: x**n if n < 9 and (np.abs(x) <= 64).all() else None,
+    "relu": lambda x: np.maximum(x, 0),
+    "zero": lambda x: x == 0,
+    "positive": lambda x: x > 0,
+    "total": lambda x, axes: np.sum(x, axis=axes, keepdims=True),
+    "bag": lambda x, axes: np.max(x, axis=axes, keepdims=True),
+    "multiplied": lambda x, axis: (
+        np.prod(mapped(int, x), axis, keepdims=True) if x.size <= MOST_FRACTIONS else None
+    ),
+    "cumulated": np.cumsum,
+    "odd": elementwise,
+    "any": elementwise,
+}
+"""Functions of terms whose operands are exact numbers: of arrays of small whole numbers or fractions."""
+# fmt: off
+MOVING = {
+    "cut", "expand", "flip", "join", "mirror", "pad", "reshape", "select", "spread", "take", "tile",
+    "transpose",
+}
+# fmt: on
+"""Functions that only move elements, of whatever kind they are."""
 ODDLY = ("infinite add", "infinite multiply")
 """Sums and products with NaN or infinity: uninterpreted, as infinity less infinity is not 0."""
 
 
 def add(a: Val, b: Val) -> Val:
     """Add terms; constant ones are gathered: (x + c) + d is x + (c + d)."""
-    found = exactly(operator.add, a, b)
-    if found is not None:
-        return found
     if a.odd or b.odd:
         return curve(ODDLY[0], *sorted((a, b), key=lambda v: v.id))
     shape = broadcast(a.shape, b.shape)
@@ -856,9 +908,6 @@ def multiply(a: Val, b: Val) -> Val:
 
     A layer with its normalisation, and the layer that it was folded into, are one term by that.
     """
-    found = exactly(operator.mul, a, b)
-    if found is not None:
-        return found
     if a.odd or b.odd:
         return curve(ODDLY[1], *sorted((a, b), key=lambda v: v.id))
     shape = broadcast(a.shape, b.shape)
@@ -879,19 +928,16 @@ def multiply(a: Val, b: Val) -> Val:
 
 
 def inverse(x: Val) -> Val:
-    found = exactly(lambda v: mapped(Fraction, v) ** -1, x) if x.size <= MOST_FRACTIONS else None
-    return found or x.run.term("inverse", x.shape, (x,))
+    return x.to("inverse", x.shape)
 
 
 def power(x: Val, n: int) -> Val:
-    small = 0 <= n < 9 and x.exact is not None and bool((np.abs(x.exact) <= 64).all())
-    found = exactly(lambda v: v**n, x) if small else None
     x = x if n >= 0 else inverse(x)
-    return found or (x if abs(n) == 1 else x.run.term("power", x.shape, (x,), abs(n)))
+    return x if abs(n) == 1 else x.to("power", x.shape, abs(n))
 
 
 def root(x: Val) -> Val:
-    return x.run.term("root", x.shape, (x,))
+    return x.to("root", x.shape)
 
 
 def curve(name: str, *xs: Val) -> Val:
@@ -909,12 +955,12 @@ def log(x: Val) -> Val:
 
 
 def absolute(x: Val) -> Val:
-    return exactly(abs, x) or x * curve("Sign", x)
+    return x * curve("Sign", x)
 
 
 def relu(x: Val) -> Val:
     """(x + |x|) / 2, for an |x| that is x times its sign, an uninterpreted odd function."""
-    return exactly(lambda v: np.maximum(v, 0), x) or x.run.term("relu", x.shape, (x,))
+    return x.to("relu", x.shape)
 
 
 def maximum(a: Val, b: Val | int) -> Val:
@@ -952,12 +998,12 @@ def tanh(x: Val) -> Val:
 
 def is_zero(d: Val) -> Val:
     """Whether a number is 0: uninterpreted, of both signs alike, and 1 at 0."""
-    return exactly(lambda x: x == 0, d) or d.run.term("zero", d.shape, (d,))
+    return d.to("zero", d.shape)
 
 
 def less(x: Val, y: Val) -> Val:
     d = y - x
-    return exactly(operator.lt, x, y) or d.run.term("positive", d.shape, (d,))
+    return d.to("positive", d.shape)
 
 
 def select(c: Val, x: Val, y: Val) -> Val:
@@ -968,7 +1014,7 @@ def select(c: Val, x: Val, y: Val) -> Val:
     if mask.all() or not mask.any():
         return (x if mask.any() else y).expand(*shape)
     both, table = (x.expand(*shape), y.expand(*shape)), Table(np.broadcast_to(mask != 0, shape))
-    return exactly(np.where, c, x, y) or c.run.term("select", shape, both, table)
+    return c.run.term("select", shape, both, table)
 
 
 def kept(x: Val, axes: Sequence[int]) -> Shape:
@@ -978,8 +1024,7 @@ def kept(x: Val, axes: Sequence[int]) -> Shape:
 
 def total(x: Val, axes: Shape) -> Val:
     """Sum along axes, which are kept."""
-    found = exactly(lambda v: np.sum(v, axis=axes, keepdims=True), x) if axes else x
-    return found or x.run.term("total", kept(x, axes), (x,), axes)
+    return x.to("total", kept(x, axes), axes) if axes else x
 
 
 def mean(x: Val, axes: Shape) -> Val:
@@ -994,17 +1039,14 @@ def greatest(x: Val, axes: Shape) -> Val:
     """The maximum along axes, as a function of the multiset of the elements; of two, as `maximum`."""
     wide = [i for i in axes if x.shape[i] != 1]
     need(all(x.shape[i] for i in axes), "the maximum of nothing")
-    found = exactly(lambda v: np.max(v, axis=axes, keepdims=True), x) if wide else x
-    if found is None and [x.shape[i] for i in wide] == [2]:
-        found = maximum(x.cut(wide[0], 0, 1), x.cut(wide[0], 1, 2))
-    return found or x.run.term("bag", kept(x, axes), (x,), axes)
+    if [x.shape[i] for i in wide] == [2]:
+        return maximum(x.cut(wide[0], 0, 1), x.cut(wide[0], 1, 2))
+    return x.to("bag", kept(x, axes), axes) if wide else x
 
 
 def product(x: Val, axes: Shape) -> Val:
     need(all(x.shape[i] <= MOST_STEPS for i in axes), "a product of that many factors")
-    small = x.size <= MOST_FRACTIONS
-    found = exactly(lambda v: np.prod(v.astype(object), axis=axes, keepdims=True), x) if small else None
-    return found or reduce(lambda v, i: v.run.term("multiplied", kept(v, (i,)), (v,), i), axes, x)
+    return reduce(lambda v, i: v.to("multiplied", kept(v, (i,)), i), axes, x)
 
 
 def shift(x: Val, axes: Shape) -> Val:
@@ -1044,8 +1086,6 @@ def join(vals: Sequence[Val], axis: int) -> Val:
     first, n = vals[0], sum(v.shape[axis] for v in vals)
     shapes = {(*v.shape[:axis], n, *v.shape[axis + 1 :]) for v in vals}
     need(len(shapes) == 1, f"operands of shapes {[v.shape for v in vals]}")
-    if all(v.exact is not None for v in vals):
-        return first.run.number(np.concatenate([v.exact for v in vals if v.exact is not None], axis))
     return first if len(vals) == 1 else first.run.term("join", shapes.pop(), vals, axis)
 
 
@@ -1056,9 +1096,6 @@ def pad(x: Val, pads: Sequence[tuple[int, int]], fill: Val | None = None) -> Val
     pads = tuple((max(b, 0), max(e, 0)) for b, e in pads)
     shape = tuple(d + b + e for d, (b, e) in zip(x.shape, pads, strict=True))
     fill = x.run.number(0) if fill is None else fill.reshape()
-    room(shape)
-    if fill.exact is not None and x.exact is not None and math.prod(shape) <= MOST_EXACT:
-        return x.run.number(pad_array(None, x.exact, fill.exact, pads))
     return x if shape == x.shape else x.run.term("pad", shape, (x, fill), pads)
 
 
@@ -1469,7 +1506,7 @@ def cast(x: Val, old: str, new: str) -> Typed:
             return curve(f"round to {new}", x), new
         return x.run.number(mapped(Fraction, exact.astype(np.float64).astype(new))), new
     if new == "bool":
-        return x if old == "bool" else exactly(lambda v: v != 0, x) or 1 - is_zero(x), new
+        return x if old == "bool" else 1 - is_zero(x), new
     whole = plain(mapped(math.trunc, exact)) if exact is not None and exact.dtype == object else exact
     if whole is not None and whole.dtype != object and np.array_equal(whole.astype(new), whole):
         return x.run.number(whole), new
@@ -1552,12 +1589,6 @@ class Operators(Call):
             x = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
         return x.reshape(n, c // b**2, h * b, w * b)
 
-    def SpaceToDepth(self, x: Val, *, blocksize: Any) -> Val:
-        (n, c, h, w), b = x.shape, blocksize
-        need(b > 0 and h % b == 0 and w % b == 0, f"{h}x{w} in blocks of {b}")
-        x = x.reshape(n, c, h // b, b, w // b, b).transpose(0, 3, 5, 1, 2, 4)
-        return x.reshape(n, c * b * b, h // b, w // b)
-
     def Pad(self, x: Val, pads: Any, fill: Val | None = None, axes=None, *, mode="constant") -> Val:
         axes = [axis_of(a, x.rank) for a in axes or range(x.rank)]
         need(len(pads) == 2 * len(axes), f"{len(pads)} pads for {len(axes)} axes")
@@ -1569,15 +1600,11 @@ class Operators(Call):
         fine = mode in ("reflect", "edge", "wrap") and min(pads, default=0) >= 0
         need(fine, f"Pad of mode {mode} by {pads}")
         shape = tuple(d + b + e for d, (b, e) in zip(x.shape, both, strict=True))
-        return moved("mirror", x, shape, tuple(both), mode)
+        return x.to("mirror", shape, tuple(both), mode)
 
     def ConstantOfShape(self, shape: Any, *, value: Any = None) -> Typed:
         one = self.run.leaf(value).reshape() if value else self.run.number(0)
         return one.expand(*shape), self.run.tensors.entries[value]["dtype"] if value else "float32"
-
-    def EyeLike(self, x: Val, *, dtype=0, k=(0,)) -> Typed:
-        eye = np.eye(x.shape[0], x.shape[1], k[0], int)
-        return self.run.number(eye), DTYPES[dtype] if dtype else self.type_of(0)
 
     def Range(self, first: Any, limit: Any, delta: Any) -> Val:
         (start,), (stop,), (step,) = first, limit, delta
@@ -1634,24 +1661,10 @@ class Operators(Call):
     def NonZero(self, x: Val) -> Typed:
         return self.run.number(np.array(np.nonzero(must_know(x)), np.int64)), "int64"
 
-    def ReverseSequence(self, x: Val, lengths: Any, *, batch_axis=1, time_axis=0) -> Val:
-        order = np.arange(x.shape[time_axis])[:, None].repeat(len(lengths), 1)
-        for i, n in enumerate(lengths):
-            order[:n, i] = order[:n, i][::-1]
-        grid = list(np.indices(x.shape, sparse=True))
-        grid[time_axis] = order[grid[time_axis], grid[batch_axis]]
-        return x.reshape(x.size).take(flat_places(x.shape, grid), 0)
-
     def Div(self, x: Val, y: Val) -> Val:
         if self.type_of(0) in FLOATS or y.is_all(1) or y.is_all(-1):
             return x / y
-        zero = y.exact is None or bool((y.exact == 0).any())
-        found = None if zero else exactly(lambda v, w: np.sign(v) * np.sign(w) * (abs(v) // abs(w)), x, y)
-        return found or curve("IntegerDiv", x, y)
-
-    def Mod(self, x: Val, y: Val, *, fmod=0) -> Val:
-        fine = y.exact is not None and bool((y.exact != 0).all())
-        return (exactly(np.fmod if fmod else np.mod, x, y) if fine else None) or curve(f"Mod {fmod}", x, y)
+        return curve("IntegerDiv", x, y)
 
     def Pow(self, x: Val, y: Val) -> Val:
         if y.exact is not None and y.size == 1:
@@ -1679,26 +1692,8 @@ class Operators(Call):
         square = np.ones(x.shape[-2:], int)
         return x * self.run.number(np.triu(square, k[0]) if upper else np.tril(square, k[0]))
 
-    def IsInf(self, x: Val, *, detect_negative=1, detect_positive=1) -> Typed:
-        return curve(f"IsInf {detect_negative} {detect_positive}", x), "bool"
-
-    def MeanVarianceNormalization(self, x: Val, *, axes=(0, 2, 3)) -> Val:
-        return standardise(x, tuple(axis_of(a, x.rank) for a in axes), Fraction(1, 10**9))[0]
-
-    def Shrink(self, x: Val, *, lambd=0.5, bias=0.0) -> Val:
-        edge = self.run.number(lambd)
-        return less(x, -edge) * (x + bias) + less(edge, x) * (x - bias)
-
     def Cast(self, x: Val, *, to: Any, saturate=1, round_mode="") -> Typed:
         return cast(x, self.type_of(0), DTYPES.get(to, ""))
-
-    def CastLike(self, x: Val, like: Val, *, saturate=1, round_mode="") -> Typed:
-        return cast(x, self.type_of(0), self.type_of(1))
-
-    def BitShift(self, *xs: Val, direction="") -> Val:
-        return curve(f"{self.node.op} {self.type_of(0)} {direction}", *xs)
-
-    BitwiseAnd = BitwiseOr = BitwiseXor = BitwiseNot = BitShift
 
     def Where(self, c: Val, x: Val, y: Val) -> Typed:
         return select(c, x, y), self.type_of(1)
@@ -1711,15 +1706,10 @@ class Operators(Call):
 
     LogSoftmax = Softmax
 
-    def Hardmax(self, x: Val, *, axis=-1) -> Val:
-        axis = axis_of(axis, x.rank)
-        place = self.ArgMax(x, axis=axis)[0].move_axis(axis, -1)
-        return is_zero(place - self.run.number(np.arange(x.shape[axis]))).move_axis(-1, axis)
-
     def ArgMax(self, x: Val, *, axis=0, keepdims=1, select_last_index=0) -> Typed:
         axis = axis_of(axis, x.rank)
         lines, name = x.move_axis(axis, -1), f"{self.node.op} {select_last_index}"
-        place = x.run.term("line", lines.shape[:-1], (lines,), name)
+        place = lines.to("line", lines.shape[:-1], name)
         return place.reshape(*kept(x, (axis,))) if keepdims else place, "int64"
 
     ArgMin = ArgMax
@@ -1738,7 +1728,7 @@ class Operators(Call):
     def CumSum(self, x: Val, axis: Any, *, exclusive=0, reverse=0) -> Val:
         axis = axis_of(axis, x.rank)
         y = x.cut(axis, None, None, -1) if reverse else x
-        out = exactly(lambda v: np.cumsum(v, axis), y) or x.run.term("cumulated", x.shape, (y,), axis)
+        out = y.to("cumulated", x.shape, axis)
         out = out - y if exclusive else out
         return out.cut(axis, None, None, -1) if reverse else out
 
@@ -1832,10 +1822,8 @@ class Operators(Call):
         fine = n > 0 and min(*strides, min(pads) + 1) > 0 and o * group == weight.shape[0] == x.shape[1]
         need(fine, "channels, groups, strides and pads do not fit")
         wide = (*x.shape[:2], *(s * (i - 1) + 1 for s, i in zip(strides, size, strict=True)))
-        x = moved("spread", x, wide, wide, tuple(strides)) if max(strides) > 1 else x
-        turned = moved("flip", weight, weight.shape, tuple(range(2, n + 2))).reshape(
-            group, o, *weight.shape[1:]
-        )
+        x = x.to("spread", wide, wide, tuple(strides)) if max(strides) > 1 else x
+        turned = weight.to("flip", weight.shape, tuple(range(2, n + 2))).reshape(group, o, *weight.shape[1:])
         turned = turned.transpose(0, 2, 1, *range(3, n + 3)).reshape(group * weight.shape[1], o, *kernel)
         ends = [r - 1 for r in reach] + [r - 1 + m for r, m in zip(reach, more, strict=True)]
         out = convolve(x, turned, windows(x.shape[2:], kernel, None, dilations, ends), group)
@@ -1867,13 +1855,6 @@ class Operators(Call):
     def MaxPool(self, x: Val, *, storage_order=0, **w: Any) -> Val:
         need(not any(self.node.outs[1:]), "places of the largest elements")
         return window("window max", x, windows(x.shape[2:], **w))
-
-    def LpPool(self, x: Val, *, p=2, **given: Any) -> Val:
-        w = windows(x.shape[2:], **given)
-        need(p in (1, 2), f"p = {p}")
-        return (
-            window("window total", absolute(x), w) if p == 1 else root(window("window total", power(x, 2), w))
-        )
 
     def Resize(
         self, x: Val, roi=None, scales=None, sizes=None, *, axes=None, mode="nearest", cubic_coeff_a=-0.75,
@@ -1966,24 +1947,17 @@ def reduction(function: Callable[[Val, Shape], Val]) -> Callable[..., Val]:
     return run
 
 
-def rounded(name: str, function: Callable[[Any], int]) -> Callable[[Val], Val]:
-    def of(array: Array) -> Array:
-        return mapped(function, array) if array.dtype == object else array
-
-    return lambda x: exactly(of, x) or curve(name, x)
-
-
 CURVES = ("Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh")
 # fmt: off
 OPS: dict[str, Callable[..., Any]] = {
     **{name: method for name, method in vars(Operators).items() if name[0].isupper()},
-    **{name: partial(curve, name) for name in (*CURVES, "Atanh")},
+    **{name: partial(curve, name) for name in (*CURVES, "Atanh", "Sign", "Floor", "Ceil", "Round")},
     "Identity": lambda x: x,
     "Flatten": lambda x, *, axis=1: x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:])),
     "Transpose": lambda x, *, perm=None: x.transpose(*(perm or range(x.rank)[::-1])),
     "Concat": lambda *xs, axis: join(xs, axis_of(axis, xs[0].rank)),
     "Expand": lambda x, shape: x.expand(*shape),
-    "Tile": lambda x, repeats: moved("tile", x, tuple(map(operator.mul, x.shape, repeats)), tuple(repeats)),
+    "Tile": lambda x, repeats: x.to("tile", tuple(map(operator.mul, x.shape, repeats)), tuple(repeats)),
     "Shape": lambda x, *, start=0, end=None: (x.run.number(np.array(x.shape[start:end], int)), "int64"),
     "Size": lambda x: (x.run.number(x.size), "int64"),
     "Add": lambda x, y: x + y,
@@ -2005,10 +1979,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "IsNaN": lambda x: (curve("IsNaN", x), "bool"),
     "Neg": lambda x: -x,
     "Abs": absolute,
-    "Sign": lambda x: exactly(lambda v: (v > 0) * 1 - (v < 0) * 1, x) or curve("Sign", x),
-    "Floor": rounded("Floor", math.floor),
-    "Ceil": rounded("Ceil", math.ceil),
-    "Round": rounded("Round", round),
+    "Mod": lambda x, y, *, fmod=0: curve(f"Mod {fmod}", x, y),
     "Sqrt": root,
     "Reciprocal": inverse,
     "Sigmoid": sigmoid,
@@ -2016,7 +1987,6 @@ OPS: dict[str, Callable[..., Any]] = {
     "Relu": relu,
     "LeakyRelu": lambda x, *, alpha=0.01: leaky(x, alpha),
     "PRelu": leaky,
-    "ThresholdedRelu": lambda x, *, alpha=1.0: x * less(x.run.number(alpha), x),
     "Elu": lambda x, *, alpha=1.0: elu(x, alpha),
     "Celu": lambda x, *, alpha=1.0: elu(x, alpha, 1 / Fraction(alpha)),
     "Selu": lambda x, *, alpha=1.6732632423543772, gamma=1.0507009873554805: elu(x, alpha) * gamma,
@@ -2028,8 +1998,6 @@ OPS: dict[str, Callable[..., Any]] = {
     "MatMul": matmul,
     "GlobalAveragePool": lambda x: mean(x, spatial(x)),
     "GlobalMaxPool": lambda x: greatest(x, spatial(x)),
-    "GlobalLpPool": lambda x, *, p=2: norm(x, spatial(x), p),
-    "LpNormalization": lambda x, *, axis=-1, p=2: x / norm(x, (axis_of(axis, x.rank),), p),
     "ReduceSum": reduction(total),
     "ReduceMean": reduction(mean),
     "ReduceMax": reduction(greatest),
@@ -2109,6 +2077,9 @@ class Run:
     def term(self, name: str, shape: Shape, parts: Sequence[Val], *params: Any) -> Val:
         """Return the term of a function: the one that is there, where its structure was met before."""
         room(shape)
+        found = exactly(name, shape, parts, params)
+        if found is not None:
+            return self.number(found)
         key = (name, shape, params, tuple(p.id for p in parts))
         val = self.live.get(self.ids.get(key, -1))
         if val is None:
@@ -2432,7 +2403,7 @@ def real(val: Val, xs: list[Array], errors: list[float], wide: Any) -> tuple[Arr
         return high.astype(wide) + rest.astype(wide), eps
     if name == "loaded":
         return val.params[0].load(val.params[1]).astype(val.params[2], copy=False), 0.0
-    if name in ("reshape", "transpose", "cut", "expand", "take", "tile", "join", "flip", "pad", "select"):
+    if name in MOVING:
         return FUNCTIONS[name](None, *xs, *val.params), max(errors)
     xs = [x.astype(wide, copy=False) for x in xs]
     error, sizes = 1.1 * sum(errors) + 4 * eps, [np.abs(x) if name != "mul" else x for x in xs]
