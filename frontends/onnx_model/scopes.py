@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,14 @@ def root_class(model: onnx.ModelProto) -> str:
         if classes and listed(node, SCOPES)[:1] == [""]:
             return _short(classes[0])
     return ""
+
+
+def classes_of(nodes: Sequence[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
+    """Yield (path, class) of every module that a scope states."""
+    for node in nodes:
+        paths, kinds = listed(node, SCOPES), listed(node, CLASSES)
+        if len(paths) == len(kinds):
+            yield from zip(paths[:-1], kinds[:-1], strict=True)
 
 
 def listed(node: onnx.NodeProto, key: str) -> list[str]:

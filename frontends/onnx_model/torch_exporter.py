@@ -17,15 +17,17 @@ import onnx
 
 from ...ir import TensorData, numpy_dtype
 from .initializers import stored_tensor
-from .scopes import CLASSES, SCOPES, listed
+from .scopes import CLASSES, SCOPES, classes_of, listed
 from .traced_operators import (
     ATTENTION,
     FLATTEN,
+    GROUP_NORM,
     JOINED,
     TRACED,
     Group,
     Line,
     Product,
+    find_group_norm,
     find_product,
     is_global_pool,
     line_of,
@@ -34,7 +36,7 @@ from .traced_operators import (
 
 _SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 _ROW = re.compile(r"^(\w+): (PARAMETER|BUFFER) target='([^'\n]*)'( persistent=True)?", re.MULTILINE)
-_PATH = re.compile(r"\w+(\.\w+)*")
+_PATH = re.compile(r"[^.\\/\s'\"]+(\.[^.\\/\s'\"]+)*")
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 _LAYERS = ("Conv", "ConvTranspose", "Gemm")
 """Operators into which the exporter folds a normalisation, and whose bias of zeros it leaves out."""
@@ -116,7 +118,7 @@ class _Undoing:
             if line is not None:
                 self.groups.setdefault(line.name, []).append(number)
         self.missing = {name: self._find_missing(name) for name in self.groups}
-        self.classes = dict(_classes(self.file_nodes))
+        self.classes = dict(classes_of(self.file_nodes))
         self.traced = Traced(_without_weights(proto), dict(self.stored))
         self.values = {name for node in proto.graph.node for name in node.output} | set(stored)
         self.values |= {given.name for given in proto.graph.input}
@@ -189,6 +191,8 @@ class _Undoing:
 
     def _join(self, node: onnx.NodeProto, line: Line) -> onnx.NodeProto | None:
         """Return one operator for the nodes of a line, of which this is the last; None for most lines."""
+        if line.target.startswith(GROUP_NORM):
+            return self._join_group_norm(node, line)
         join = JOINED.get(line.target.partition(".default")[0])
         if join is not None:
             joined = join(self._group(line.name), line)
@@ -203,6 +207,22 @@ class _Undoing:
         if node.op_type == "Reshape" and kind == FLATTEN:
             return replaced(node, "Flatten", node.input)
         return None
+
+    def _join_group_norm(self, node: onnx.NodeProto, line: Line) -> onnx.NodeProto | None:
+        """Return one operator for a normalisation of groups of channels, which reads one number a channel."""
+        found, own = find_group_norm(self._group(line.name)), self._own(line)
+        if found is None or len(own) not in (0, 2):
+            return None
+        names = own or [self._new_name(f"{node.output[0]}/{part}") for part in ("scale", "shift")]
+        for name, source in zip(names, (found.scale, found.shift), strict=True):
+            data = self.stored[source]
+            if not self._store(name, source, data.reshaped((int(np.prod(data.shape)),))):
+                return None
+        self.replaced |= {n for i in self.groups[line.name][:-1] for n in self.file_nodes[i].output}
+        operands = [found.data, *names, *([found.sizes] if found.sizes else [])]
+        joined = replaced(node, "GroupNorm", operands)
+        joined.attribute.extend(onnx.helper.make_attribute(*setting) for setting in found.settings.items())
+        return joined
 
     def _give_masks(self, attention: onnx.NodeProto, own: Container[str]) -> None:
         """Give attention a mask of its own where the exporter made equal masks of several one."""
@@ -406,7 +426,7 @@ class _Undoing:
                     unread.discard(other)
 
     def _find_folded_parameters(self) -> None:
-        """Give parameters back that the exporter repeated along the batch, or looked up at fixed places."""
+        """Give parameters back that the exporter repeated, gave more axes, or looked up at fixed places."""
         unread = [name for name in self._unread() if name not in self.traced.aliases]
         nodes, self.nodes = self.nodes, []
         for node in nodes:
@@ -414,13 +434,18 @@ class _Undoing:
             scopes = listed(node, SCOPES)
             for slot, name in enumerate(node.input if unread and line is not None and scopes else ()):
                 data = self.stored.get(name)
-                if line is None or data is None or name in self.named or name not in line.reads:
+                if line is None or data is None or name in self.named or not self._is_read(line, name):
                     continue
                 if len(data.shape) < 2 or len(scopes) < 2:
                     continue
                 if name.startswith("expand"):
                     own = [n for n in unread if n.rpartition(".")[0] == scopes[-2]]
                     if len(own) == 1 and (result := self._repeat(own[0], name, data, node)):
+                        node.input[slot] = result
+                        unread.remove(own[0])
+                elif name.startswith("view"):
+                    own = [n for n in unread if n.rpartition(".")[0] == scopes[-2]]
+                    if len(own) == 1 and (result := self._view(own[0], name, data, node)):
                         node.input[slot] = result
                         unread.remove(own[0])
                 elif name.startswith("embedding"):
@@ -431,6 +456,11 @@ class _Undoing:
                         unread.remove(own[0])
             self.nodes.append(node)
         self.lost = unread
+
+    def _is_read(self, line: Line, name: str) -> bool:
+        """Whether a line reads a folded value, or one of the same operator: equal ones are stored once."""
+        folded = [read.partition("_")[0] for read in line.reads if read not in self.values]
+        return name in line.reads or folded.count(name.partition("_")[0]) == 1
 
     def _find_transposed(self) -> None:
         """Read a parameter where the exporter stored its transpose too, which training would leave behind."""
@@ -476,6 +506,14 @@ class _Undoing:
             return ""
         sizes = self._constant(f"{source}/sizes", np.array(data.shape))
         return self._insert("Expand", [name, sizes], f"{source}/repeated", user)
+
+    def _view(self, name: str, source: str, data: TensorData, user: onnx.NodeProto) -> str:
+        """Add a node that gives a vector axes of size 1; an empty text for any other view."""
+        size = int(np.prod(data.shape))
+        if size not in data.shape or not self._store(name, source, data.reshaped((size,))):
+            return ""
+        sizes = self._constant(f"{source}/sizes", np.array(data.shape))
+        return self._insert("Reshape", [name, sizes], f"{source}/viewed", user)
 
     def _look_up(self, name: str, source: str, data: TensorData, user: onnx.NodeProto) -> str:
         """Add a node that looks the rows of a table up, one after the other; empty for a name in use."""
@@ -545,14 +583,6 @@ def _channels(node: onnx.NodeProto, shape: tuple[int, ...]) -> int | None:
     if node.op_type == "ConvTranspose":
         return shape[1] * numbers.get("group", 1)
     return shape[1 if node.op_type == "Gemm" and not numbers.get("transB") else 0]
-
-
-def _classes(nodes: Sequence[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
-    """Yield (path, class) of every module that a scope states."""
-    for node in nodes:
-        paths, kinds = listed(node, SCOPES), listed(node, CLASSES)
-        if len(paths) == len(kinds):
-            yield from zip(paths[:-1], kinds[:-1], strict=True)
 
 
 def _without_weights(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -108,6 +109,25 @@ def adaptive_average(call: Call) -> Value:
     return call.op("ReduceMean", call.value(0), call.ints([-1, -2]), keepdims=1)
 
 
+@RULES.op("GroupNorm")
+def group_norm(call: Call) -> Value:
+    """Return a normalisation of groups of channels; its parts where the channels are not axis 1."""
+    groups, epsilon, rank = int(call.take("num_groups")), float(call.take("epsilon")), int(call.take("rank"))
+    x, (count,) = call.value(0), call.type(1).shape or (0,)
+    sizes = call.array(3) if len(call.operands) > 3 else None
+    given = call.type(0).shape
+    if given is not None and len(given) == rank and (sizes is None or tuple(sizes.tolist()) == given):
+        how = {"num_groups": groups, "epsilon": epsilon}
+        return call.op("GroupNormalization", x, call.value(1), call.value(2), **how)
+    apart = call.op("Reshape", x, call.ints([0, groups, -1]))
+    ones, zeros = (call.b.constant(np.full(groups, n), call.dtype()) for n in (1, 0))
+    normal = call.op("InstanceNormalization", apart, ones, zeros, epsilon=epsilon)
+    normal = call.op("Reshape", normal, call.op("Shape", x) if sizes is None else call.value(3))
+    wide = call.ints([int(count), *[1] * (rank - 2)])
+    scale, shift = (call.op("Reshape", call.value(slot), wide) for slot in (1, 2))
+    return call.op("Add", call.op("Mul", normal, scale), shift)
+
+
 class Group:
     """The nodes of one line.
 
@@ -153,6 +173,11 @@ class Group:
         while (node := self.producers.get(name)) is not None and node.op_type in ("Expand", "CastLike"):
             name = node.input[0]
         return self.number(name) == 0
+
+    def is_full(self, name: str, number: float) -> bool:
+        """Whether every element of a constant is a number."""
+        data = self.stored.get(name)
+        return data is not None and bool((data.numpy() == number).all())
 
     def only(self, *operators: str) -> onnx.NodeProto | None:
         """Return the node of one of these operators; None unless there is one."""
@@ -346,7 +371,53 @@ def join_swish(group: Group, line: Line) -> onnx.NodeProto | None:  # noqa: ARG0
     return replaced(product, "Swish", sigmoid.input)
 
 
-ATTENTION, FLATTEN = "aten.scaled_dot_product_attention", "torch.nn.modules.flatten.Flatten"
+@dataclass(frozen=True, slots=True)
+class GroupNorm:
+    """The parts of a normalisation of groups of channels.
+
+    Attributes:
+        data: what it reads.
+        scale: name of the factors in the file, of shape (channels, 1, …).
+        shift: name of what is added in the file, of that shape.
+        sizes: name of the sizes of the result; empty where they are those of the data.
+        settings: number of groups, epsilon, and number of axes.
+    """
+
+    data: str
+    scale: str
+    shift: str
+    sizes: str
+    settings: dict[str, float]
+
+
+def find_group_norm(group: Group) -> GroupNorm | None:
+    """Return the parts of a line of ``aten.group_norm``; None where its nodes are of another form."""
+    nodes = [node for node in group.nodes if node.op_type != "Shape"]
+    if [n.op_type for n in nodes] != ["Reshape", "InstanceNormalization", "Reshape", "Mul", "Add"]:
+        return None
+    first, normal, last, product, added = nodes
+    if any(after.input[0] != before.output[0] for before, after in pairwise(nodes)):
+        return None
+    x, scale, shift = first.input[0], product.input[1], added.input[1]
+    shapes = [data.shape for n in (scale, shift) if (data := group.stored.get(n)) is not None]
+    if len(shapes) != 2 or shapes[0] != shapes[1] or not shapes[0] or any(n != 1 for n in shapes[0][1:]):
+        return None
+    groups = group.sizes(first.input[1], x)[1:2]
+    plain = group.is_full(normal.input[1], 1) and group.is_full(normal.input[2], 0)
+    if not plain or group.sizes(first.input[1], x) != [0, *groups, -1] or not isinstance(groups[0], int):
+        return None
+    sizes, shape = last.input[1], group.producers.get(last.input[1])
+    if shape is not None and (shape.op_type, list(shape.input)) == ("Shape", [x]):
+        sizes = ""
+    elif sizes not in group.stored:
+        return None
+    epsilon = next((a.f for a in normal.attribute if a.name == "epsilon"), 1e-5)
+    settings = {"num_groups": groups[0], "epsilon": epsilon, "rank": len(shapes[0]) + 1}
+    return GroupNorm(x, scale, shift, sizes, settings)
+
+
+ATTENTION, GROUP_NORM = "aten.scaled_dot_product_attention", "aten.group_norm"
+FLATTEN = "torch.nn.modules.flatten.Flatten"
 
 JOINED = {ATTENTION: join_attention, "aten.silu": join_swish}
 """Operator of torch -> what makes one operator of the nodes that the exporter writes for it."""

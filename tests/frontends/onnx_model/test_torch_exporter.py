@@ -134,12 +134,42 @@ class Product(nn.Module):
         return self.layer(self.table(tokens)) @ self.table.weight.T
 
 
+class Scaled(nn.Module):
+    """A factor a channel, of one value in all of them: the exporter stores it once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the product."""
+        return x * self.scale.view(-1, 1, 1)
+
+
+class Groups(nn.Module):
+    """Normalisations of groups of channels, which the exporter writes in parts, and scaled sums."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 3)
+        self.norm, self.plain = nn.GroupNorm(2, 4, eps=1e-3), nn.GroupNorm(4, 4, affine=False)
+        self.scale1, self.scale2 = Scaled(), Scaled()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the sum."""
+        x = self.norm(self.first(x))
+        x = x + self.scale1(self.plain(x))
+        return x + self.scale2(x.relu())
+
+
 def draw(model: nn.Module) -> nn.Module:
     """Give a model weights that no release of PyTorch changes, some of them equal and some of zeros."""
     for place, (name, tensor) in enumerate(model.state_dict().items()):
         if tensor.dim() > 1 or "var" in name:
             values = torch.sin(torch.arange(tensor.numel()) * 1.7 + place).reshape(tensor.shape)
             tensor.copy_(values.abs() + 0.5 if "var" in name else values * 0.5)
+        elif name.endswith(".scale"):
+            tensor.fill_(0.25)
         elif name.endswith(".bias"):
             tensor.fill_(0.0 if "layers" in name else 0.1 * (place % 5))
     return model.eval()
@@ -149,6 +179,7 @@ RANDOM = torch.Generator().manual_seed(0)
 NETS: dict[str, tuple[type[nn.Module], Callable[[int], torch.Tensor]]] = {
     "convolutions": (Convolutions, lambda batch: torch.randn(batch, 3, 9, 9, generator=RANDOM)),
     "tokens": (Tokens, lambda batch: torch.randint(0, 11, (batch, 6), generator=RANDOM)),
+    "groups": (Groups, lambda batch: torch.randn(batch, 3, 7, 7, generator=RANDOM)),
     "product": (Product, lambda batch: torch.randint(0, 11, (batch, 6), generator=RANDOM)),
     "places": (Places, lambda batch: torch.randint(0, 11, (batch, 6), generator=RANDOM)),
 }
@@ -183,6 +214,8 @@ def _step(model: nn.Module, data: torch.Tensor) -> tuple[torch.Tensor, dict[str,
         "tokens",
         "tokens_of_any_batch",
         "product",
+        "groups",
+        "groups_of_any_batch",
         "places",
         "places_of_any_batch",
         "places_without_optimisations",
@@ -286,6 +319,8 @@ LIES: dict[str, tuple[str, Callable[[str], str]]] = {
             else value
         ),
     ),
+    "scales of another module": ("groups", _change("'scale1'", "'scale2'")),
+    "groups of another tensor": ("groups", _change("aten.relu", "aten.group_norm")),
     "a large epsilon": ("convolutions", _change("1e-05", "1e30")),
     "numbers without end": ("convolutions", _change("1e-05", "9" * 5000)),
     "a module of a large number": ("convolutions", _change("blocks.1", "blocks.99999999")),
