@@ -250,7 +250,7 @@ def verify(
             graph,
             other,
             time.process_time() - begin,
-            wanted=False if expected is not None else certificate,
+            wanted=False if pieces or expected is not None else certificate,
             trust=bool(options.get("trust")),
         )
     else:

@@ -318,13 +318,13 @@ def rewrite_file(
     if not verified:  # then there is no recipe, and nothing that runs models is imported
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     from ..verification import Recipes
-    from ..verification.streaming.deciding import is_large
+    from ..verification.streaming.deciding import costs_less_in_pieces, is_large
     from ..verification.verify_written import VerificationError, choose_comparable, verify_written
 
     if recipe is not None and choose_comparable(graph, rewritten.graph) is not graph:
         raise _no_recipe(target)
-    in_pieces = pieces or (pieces is None and is_large(graph))
-    if target == "onnx" and in_pieces:
+    in_pieces = pieces or (pieces is None and row.in_pieces and costs_less_in_pieces(graph))
+    if target == "onnx" and (pieces or (in_pieces and is_large(graph))):
         options.setdefault("external_data", True)  # from a file of their own they are mapped
     names: list[str] = []
     with (
@@ -348,9 +348,9 @@ def rewrite_file(
                 graph, rewritten.graph, files, inner, target, oracle, scripts, pieces, behind
             )
             took = time.process_time() - begin
-            report = settle_verdict(
-                report, graph, files[0] if row.suffix or row.is_read_back else inner, took, wanted=certificate
-            )
+            settled = files[0] if row.suffix or row.is_read_back else inner
+            wanted = False if pieces else certificate
+            report = settle_verdict(report, graph, settled, took, wanted=wanted)
         if not report.passed:
             raise VerificationError(report, final)
         behind.finish()

@@ -44,9 +44,9 @@ def settle_verdict(
 ) -> Report:
     """Return the report of a comparison with a certificate, and with what that settles.
 
-    A comparison of training, of nets that were written apart, in pieces or of a model with itself stays as
-    it is. To read back a directory costs more than to compare it, so that by default its certificate is made
-    only where the comparison leaves something open.
+    A comparison of training, of nets that were written apart, in other types or of a model with itself stays
+    as it is. To read back a directory costs more than to compare it, so that by default its certificate is
+    made only where the comparison leaves something open.
 
     Args:
         report: what the comparison found.
@@ -57,6 +57,7 @@ def settle_verdict(
         trust: as in `load`.
     """
     from ..verification.certificate.verdict import is_open, make_certificate, settle
+    from ..verification.streaming.deciding import is_large
 
     apart = report.training or report.recipes or report.nets or report.scope or report.one_model
     if apart or not certifies(wanted):
@@ -65,7 +66,8 @@ def settle_verdict(
     dear = not isinstance(target, Graph) and Path(target).is_dir()
     if not open_ and (not report.passed or (dear and not wanted)):
         return report
-    if not wanted and sum(parameter.data.nbytes for parameter in source.parameters()) > _MOST:
+    size = sum(parameter.data.nbytes for parameter in source.parameters())
+    if not wanted and (size > _MOST or is_large(source)):
         return report
     certificate, note = make_certificate(
         source,

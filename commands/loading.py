@@ -275,8 +275,8 @@ pieces_option = click.option(
     "pieces",
     default=None,
     help="Compare in pieces, with the weights of one piece in memory at a time, or whole. Pieces need a "
-    "PyTorch MODEL and cover only the forward pass; they are the default if the weights take more than half "
-    "of the memory.",
+    "PyTorch MODEL and cover only the forward pass; they are the default for more than 1 GB of weights, or "
+    "half of the memory.",
 )
 
 

@@ -114,6 +114,8 @@ class Sensitivity:
         alone: those that move what their own module gives, and no output.
         unnoticed: those that move nothing.
         unmeasured: why it is not known what moves outputs, or of which parameters; empty where it is.
+        by_modules: whether a change counts that moves what its module gives: all modules were compared on
+            equal values, and outputs were not asked.
     """
 
     parameters: int
@@ -121,10 +123,11 @@ class Sensitivity:
     alone: list[str] = field(default_factory=list)
     unnoticed: list[str] = field(default_factory=list)
     unmeasured: str = ""
+    by_modules: bool = False
 
     def phrase(self) -> str:
         """Return the numbers as a phrase."""
-        if self.unmeasured and not self.moved:
+        if self.by_modules or (self.unmeasured and not self.moved):
             return f"{len(self.alone)} of {self.parameters} parameters moved their module's values"
         return f"{self.moved} of {self.parameters} parameters moved an output"
 
@@ -133,7 +136,7 @@ class Sensitivity:
         found: list[str] = []
         if self.unnoticed:
             found.append(f"{_list_names(self.unnoticed)} moved nothing")
-        if self.alone and (self.moved or not self.unmeasured):
+        if self.alone and not self.by_modules and (self.moved or not self.unmeasured):
             found.append(f"{_list_names(self.alone)} moved no output, only the results of a module alone")
         if self.unmeasured:
             found.append(f"parameters: {self.unmeasured}")

@@ -33,6 +33,7 @@ class Probe:
     def __init__(self, graph: Graph, further: Further) -> None:
         self._graph, self._further = graph, further
         self._made: OnnxRunner | None = None
+        self._own = len(graph.outputs)  # outputs before the further ones
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Return the further outputs, in order.
@@ -44,14 +45,24 @@ class Probe:
             RegraftError: where the graph does not run by itself, or the inputs are none of its own.
         """
         outputs = self.runner().run(inputs, calls=False).outputs
-        return [array for _, array in outputs[len(self._graph.outputs) :]]
+        return [array for _, array in outputs[self._own :]]
 
     def runner(self) -> OnnxRunner:
-        """Return the runner of the graph with its further outputs."""
+        """Return the runner of the graph with its further outputs; a large one runs in pieces up to these."""
         if self._made is None:
+            from .streaming.deciding import budget, costs_less_in_pieces
+
             copy = copy_to_probe(self._graph)
-            copy.outputs += list(self._further(Builder(copy)))
-            self._made = OnnxRunner(copy, optimised=False)
+            further = list(self._further(Builder(copy)))
+            if costs_less_in_pieces(self._graph):
+                from .streaming.graph_pieces import GraphPieces
+
+                copy.outputs, self._own = further, 0
+                copy.remove_dead()
+                self._made = GraphPieces(copy, budget=budget())
+            else:
+                copy.outputs += further
+                self._made = OnnxRunner(copy, optimised=False)
         return self._made
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ from .runners.select_runner import (
 )
 from .runners.source_calls import in_source_calls
 from .sides import Sides
-from .streaming.deciding import needs_pieces, require_pieces
+from .streaming.deciding import WITHOUT_LAWS, chooses_pieces, require_pieces
 from .structure.comparing import Describing, compare_structure, remark_on_dropouts
 from .structure.report import Structure
 from .structure.settings import settings_of
@@ -114,8 +114,8 @@ def verify(
             compared with the graph that they were lowered to as well.
         write_map: with `own`, where to write which parameter is which, as a ``renames.json``.
         recipes: with `train`, the training script of each side, to be compared and followed; **runs them**.
-        pieces: whether both sides run in pieces, see `verify_in_pieces`; None where the weights are more than
-            half of the memory and the sides can.
+        pieces: whether both sides run in pieces, see `verify_in_pieces`; None where the sides can and that
+            costs less, or the weights are more than half of the memory.
         behind: what is still to be written of the target's files.
         written: whether the target was written from this very source, so that a size which is open there
             must be in the target.
@@ -127,14 +127,24 @@ def verify(
         UsageError: when inputs cannot be made, or the target is nothing that runs; for `pieces` with sides
             that cannot, or with more than the forward pass.
     """
-    if pieces or (pieces is None and needs_pieces(source, target)):
-        require_pieces(source, target, (train, oracle, expected, recipes))
+    others = (train, oracle, expected, recipes)
+    if pieces or (pieces is None and chooses_pieces(source, target, others)):
+        require_pieces(source, target, others)
         from .streaming.comparing import verify_in_pieces
 
         wait_for = all_there if behind is None else behind.wait_for
-        return verify_in_pieces(
-            source, Path(str(target)), inputs, seed=seed, threads=threads, wait_for=wait_for
+        found = verify_in_pieces(
+            source,
+            Path(str(target)),
+            inputs,
+            seed=seed,
+            threads=threads,
+            wait_for=wait_for,
+            written=written,
         )
+        if laws and is_source_folder(Path(str(target))):
+            found.notes.append(WITHOUT_LAWS)
+        return found
     if behind is not None:
         behind.finish()
     begin = time.process_time()

@@ -133,8 +133,8 @@ class ElementProbe:
     after: np.ndarray
 
 
-Changing = Callable[[np.ndarray, slice], "np.ndarray | None"]
-"""Returns other values of a part of a parameter, from all of its values and the part."""
+Changing = Callable[[np.ndarray, "slice | np.ndarray"], "np.ndarray | None"]
+"""Returns other values of a part of a parameter, from all of its values and the part's indices."""
 
 
 @runtime_checkable

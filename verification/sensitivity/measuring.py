@@ -34,6 +34,12 @@ _LARGE = 1_000_000
 _SOME = 2**14
 """Number of a parameter's first elements that are looked at before all of them."""
 
+_AT_ONCE = 2**20
+"""Number of elements that are changed at once, in float64."""
+
+_ROOT, _OF_ROOT = "#1", 8
+"""Call of the whole model, and the number of parameters of its own that are changed for a run each."""
+
 _TRIES = 48
 """Number of runs in which parameters are changed whose gradient does not tell what they move."""
 
@@ -79,6 +85,7 @@ class Measuring:
         run: results of that run.
         outputs: the rows of its outputs.
         rows: the rows of its modules.
+        alone: whether every module was compared on equal values, so that what moves its results is noticed.
     """
 
     def __init__(
@@ -89,7 +96,10 @@ class Measuring:
         run: Run,
         outputs: Sequence[OutputRow],
         rows: Sequence[ModuleRow],
+        *,
+        alone: bool = False,
     ) -> None:
+        self._modules_alone = alone
         self._graph, self._runner, self._inputs, self._run = graph, runner, inputs, run
         self._tolerances = [row.tolerance for row in outputs]
         self._rows = {row.call: row for row in rows}
@@ -116,8 +126,16 @@ class Measuring:
             return self._by_runs(self._runner)
         if not isinstance(self._runner, Differentiable):
             return Sensitivity(len(self._names), 0, unmeasured="not changed in the source's runtime")
-        moved, why = self._by_gradients(self._runner)
+        moved, why = (set[int](), "") if self._modules_alone else self._by_gradients(self._runner)
         left = [key for key in self._names if key not in moved]
+        if not moved:  # then the outputs are the root's own values
+            self._rows[_ROOT] = _row_of_root(self._tolerances)
+            own = self._calls_around(left, 0).get(_ROOT, [])
+            untried = own[_OF_ROOT:]
+            if untried:
+                why = f"{why}, and " if why else ""
+                why += f"{len(untried)} of the model's own were not tried"
+                left = [key for key in left if key not in untried]
         alone = self._find_alone(left)
         return Sensitivity(
             len(self._names),
@@ -125,6 +143,7 @@ class Measuring:
             [self._names[key] for key in left if key in alone],
             [self._names[key] for key in left if key not in alone],
             why,
+            by_modules=self._modules_alone,
         )
 
     def change(self, array: np.ndarray, pattern: int = 0) -> np.ndarray:
@@ -135,13 +154,17 @@ class Measuring:
         In an array of ones and zeros, such as a mask, both are exchanged, because a comparison would not
         notice a hundredth.
         """
-        wide = array.astype(np.float64)
-        if _is_mask(wide):
-            return (1 - wide).astype(array.dtype)
-        by = self._steps(wide)
         random = np.random.default_rng([array.size, pattern] if pattern else array.size)
-        signs = random.integers(0, 2, wide.shape) * 2.0 - 1.0
-        return np.where(np.isfinite(wide), wide + by * signs, wide).astype(array.dtype)
+        if _is_mask(array):
+            return (1 - array.astype(np.float64)).astype(array.dtype)
+        flat, found = array.reshape(-1), np.empty_like(array).reshape(-1)
+        zeros = not np.any(np.isfinite(flat) & (flat != 0))
+        for at in range(0, flat.size, _AT_ONCE):
+            wide = flat[at : at + _AT_ONCE].astype(np.float64)
+            by = np.full(wide.shape, self._change) if zeros else np.abs(wide) * self._change
+            signs = random.integers(0, 2, wide.shape) * 2.0 - 1.0
+            found[at : at + _AT_ONCE] = np.where(np.isfinite(wide), wide + by * signs, wide)
+        return found.reshape(array.shape)
 
     def _steps(self, array: np.ndarray) -> np.ndarray:
         """Return how far `change` moves each element, in float64; without its sign."""
@@ -379,11 +402,16 @@ class Measuring:
             return False
         return _distance(found.before, found.after) > bound
 
-    def _change_some(self, array: np.ndarray, part: slice) -> np.ndarray | None:
+    def _change_some(self, array: np.ndarray, part: slice | np.ndarray) -> np.ndarray | None:
         """Change a part of a parameter as `change` does; None where that depends on the rest of many."""
         if array.size <= _SOME:
             return self.change(array)[part]
         return self.change(array[part]) if _tells(array[part]) else None
+
+
+def _row_of_root(tolerances: Sequence[float]) -> ModuleRow:
+    """Return the row of a whole model of which all outputs agree."""
+    return ModuleRow(_ROOT, "", tolerance=max(tolerances, default=0.0), isolated_passed=True, passed=True)
 
 
 def _bound(row: ModuleRow) -> float:

@@ -1,4 +1,4 @@
-"""Computes a few elements of a linear or convolution layer: enough to see that a change moves them."""
+"""Computes a few elements of a table, linear or convolution layer: enough to see that a change moves them."""
 
 from __future__ import annotations
 
@@ -35,21 +35,32 @@ def probe_elements(module: Any, tensor: Any, record: CallRecord, change: Changin
         return None
     if any(type(each) is not torch.nn.Parameter or each.is_meta for each in own if each is not None):
         return None
-    own_type = array_of(own[0].detach()[:0]).dtype
-    if any(array.dtype != own_type for array in (*record.inputs, *record.outputs)):
-        return None
-    found = _of_linear(module, record) or _of_convolution(module, record)
+    found = _of_embedding(module, record) or _of_linear(module, record) or _of_convolution(module, record)
     if found is None:
         return None
     part, expected, features = found
-    weight, bias = (None if each is None else each.detach()[features] for each in own)
+    computed = tensor_of(expected[:0]).dtype  # wider than the weights where they are widened when used
+    weight, bias = (None if each is None else each.detach()[features].to(computed) for each in own)
     changed = change(array_of(tensor.detach()), features)
     if changed is None:
         return None
-    other = tensor_of(changed)
+    other = tensor_of(changed).to(computed)
     before = part(weight, bias)
     after = part(other, bias) if tensor is own[0] else part(weight, other)
     return ElementProbe(expected, np.array(array_of(before)), np.array(array_of(after)))
+
+
+def _of_embedding(module: Any, record: CallRecord) -> tuple[_Part, np.ndarray, np.ndarray] | None:
+    """Return the part of a table that some indices read, what it gave for them, and its rows."""
+    import torch
+
+    indices, leaving = record.inputs[0].reshape(-1), record.outputs[0]
+    plain = type(module) is torch.nn.Embedding and module.max_norm is None
+    if not plain or not indices.size or leaving.size != indices.size * module.embedding_dim:
+        return None
+    rows, places = np.unique(indices[:_ROWS], return_inverse=True)
+    part: _Part = lambda weight, _: weight[tensor_of(places)]  # noqa: E731
+    return part, leaving.reshape(indices.size, -1)[:_ROWS], rows
 
 
 def _of_linear(module: Any, record: CallRecord) -> tuple[_Part, np.ndarray, slice] | None:
@@ -58,6 +69,8 @@ def _of_linear(module: Any, record: CallRecord) -> tuple[_Part, np.ndarray, slic
 
     entering, leaving = record.inputs[0], record.outputs[0]
     if type(module) is not torch.nn.Linear or not entering.size or not entering.ndim:
+        return None
+    if entering.dtype != leaving.dtype:
         return None
     given = entering.reshape(-1, entering.shape[-1])
     got = leaving.reshape(-1, leaving.shape[-1])
@@ -79,6 +92,8 @@ def _of_convolution(module: Any, record: CallRecord) -> tuple[_Part, np.ndarray,
     if type(module) not in kinds or module.padding_mode != "zeros" or not entering.size:
         return None
     if entering.ndim != module.weight.ndim or leaving.ndim != entering.ndim:
+        return None
+    if entering.dtype != leaving.dtype:
         return None
     leave, enter = module.out_channels // module.groups, module.in_channels // module.groups
     groups = min(module.groups, max(1, _CHANNELS // leave))

@@ -13,14 +13,39 @@ _SMALLEST, _LARGEST = 1 << 24, 1 << 28
 """Bounds of the bytes of weights in one piece."""
 
 
+WITHOUT_LAWS = "initial distributions were not compared: to draw them takes as much memory as all weights"
+"""Note on a folder of source that was compared in pieces."""
+
+_CHEAPER = 1 << 30
+"""Bytes of weights above which pieces cost less than the whole: it computes no gradients there either, and
+copies what pieces read where it lies. Below, it shows which weights move an output, and costs seconds."""
+
+
 def is_large(graph: Graph) -> bool:
     """Whether the weights of a graph are more than half of the memory."""
-    return 2 * sum(p.data.nbytes for p in graph.parameters()) > memory_limit()
+    return 2 * _size(graph) > memory_limit()
 
 
-def needs_pieces(source: Graph, target: object) -> bool:
-    """Whether the weights are more than half of the memory, and both sides run in pieces."""
-    return is_large(source) and not _obstacle(source, target)
+def costs_less_in_pieces(graph: Graph) -> bool:
+    """Whether a graph has so many weights that it costs less to run it in pieces."""
+    return _size(graph) > _CHEAPER or is_large(graph)
+
+
+def chooses_pieces(source: Graph, target: object, others: Sequence[object] = ()) -> bool:
+    """Whether a comparison runs in pieces that nobody asked for: because it costs less, or must.
+
+    Args:
+        source: the source.
+        target: the target.
+        others: what else is compared than the forward pass; all falsy where nothing is.
+    """
+    if _obstacle(source, target):
+        return False
+    return is_large(source) or (costs_less_in_pieces(source) and not any(others))
+
+
+def _size(graph: Graph) -> int:
+    return sum(p.data.nbytes for p in graph.parameters())
 
 
 def require_pieces(source: Graph, target: object, others: Sequence[object] = ()) -> None:

@@ -141,7 +141,11 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         self.moved[name] = self.moved.get(name, 0.0) + moved
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> list[Any]:
-        return super()._bind({n: widen_array(a) for n, a in inputs.items()} if self._wide else inputs)
+        return super()._bind({name: self._entering(array) for name, array in inputs.items()})
+
+    def _entering(self, array: np.ndarray) -> np.ndarray:
+        """Return an input of the Cell or of one in it, in the type that it is computed with."""
+        return widen_array(array) if self._wide else array
 
     def _run(
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]
@@ -151,6 +155,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Call one Cell; see `Runner`."""
+        inputs = [self._entering(array) for array in inputs]
         with self._reading():
             found = super().run_module(call, inputs)
         self.moved.pop(f"{call} outputs", None)

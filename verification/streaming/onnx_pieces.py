@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from onnx.helper import make_tensor_value_info, np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
 
 from ...formats.written_behind import Await, all_there
-from ...ir import ModelError
+from ...ir import Graph, ModelError
 from ...ir.types import dtype_of_onnx
 from ..runners.onnx_runner import OnnxRunner
 from ..runners.onnx_sessions import run_session
@@ -78,7 +78,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
     Each piece gets what the pieces before it computed, so that together they are the whole forward pass.
 
     Args:
-        path: the file.
+        path: the file; a graph for those who give its weights.
         threads: threads within an operator; None leaves the choice to ONNX Runtime.
         wide: whether to compute in float32 what is narrower.
         budget: bytes of weights, as they are computed with, in one piece.
@@ -96,7 +96,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
 
     def __init__(
         self,
-        path: Path | str,
+        path: Path | str | Graph,
         *,
         threads: int | None = None,
         wide: bool = False,
@@ -106,7 +106,8 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         constants: ExactConstants | None = None,
         wait_for: Await = all_there,
     ) -> None:
-        wait_for(Path(path), 0, _WHOLE)  # which holds its weights itself where they are not external
+        if not isinstance(path, Graph):
+            wait_for(Path(path), 0, _WHOLE)  # which holds its weights itself where they are not external
         super().__init__(path, threads=threads, optimised=False)
         self._budget, self._wide, self._wait_for = budget, wide, wait_for
         self._light, self._shared = self._model, {}  # a piece takes its own weights
@@ -168,7 +169,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run the part of the model between a call's inputs and its outputs; see `Runner`."""
         record = self.calls[call]
-        given = dict(zip(record["inputs"], inputs, strict=True))
+        given = dict(zip(record["inputs"], map(self._entering, inputs), strict=True))
         values = self._compute(given, record["outputs"], ValueStore())
         return [values[name] for name in record["outputs"]]
 
@@ -182,8 +183,11 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         return [dtype_of_onnx(o.type.tensor_type.elem_type) for o in self._model.graph.output]
 
     def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        feeds = super()._feeds(inputs)
-        return {name: widen_array(array) for name, array in feeds.items()} if self._wide else feeds
+        return {name: self._entering(array) for name, array in super()._feeds(inputs).items()}
+
+    def _entering(self, array: np.ndarray) -> np.ndarray:
+        """Return an input of the model or of a part of it, in the type that it is computed with."""
+        return widen_array(array) if self._wide else array
 
     def _edges(self) -> list[str]:
         return list(dict.fromkeys(n for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]]))

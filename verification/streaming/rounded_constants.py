@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...ir import Graph, walk_operators
 from ..compare import Yardstick
 from ..conditioning import Rounding
 from ..runners.runs import CallRecord
+from ..sides import OutputRounding
 from .targets import PiecesTarget
 
 
@@ -42,24 +43,44 @@ class WithRoundedConstants(Rounding):
 
     def output(self, index: int) -> Yardstick:
         """Return the yardstick of an output of the model."""
-        return self._with(self._rounding.output(index), self._names[index : index + 1], self._moved)
+        return add_move(self._rounding.output(index), self._names[index : index + 1], self._moved)
 
     def entering(self, call: str, index: int) -> Yardstick:
         """Return the yardstick of an input of a module call in the whole model."""
-        return self._with(self._rounding.entering(call, index), self._of(call, "inputs"), self._moved)
+        return add_move(self._rounding.entering(call, index), self._of(call, "inputs"), self._moved)
 
     def boundary(self, call: str, index: int) -> Yardstick:
         """Return the yardstick of an output of a module call in the whole model."""
-        return self._with(self._rounding.boundary(call, index), self._of(call, "outputs"), self._moved)
+        return add_move(self._rounding.boundary(call, index), self._of(call, "outputs"), self._moved)
 
     def alone(self, call: str, record: CallRecord) -> Callable[[int], Yardstick]:
         """Return the yardsticks, by index, of the outputs of a call that the target has just run alone."""
         own, moved = self._rounding.alone(call, record), dict(self._target.moved)
-        return lambda index: self._with(own(index), self._of(call, "outputs"), moved)
+        return lambda index: add_move(own(index), self._of(call, "outputs"), moved)
 
     def _of(self, call: str, side: str) -> Sequence[str]:
         return self._edges.get(call, {}).get(side, ())
 
-    @staticmethod
-    def _with(own: Yardstick, names: Sequence[str], moved: Mapping[str, float]) -> Yardstick:
-        return replace(own, absolute_tolerance=max((moved.get(name, 0.0) for name in names), default=0.0))
+
+@dataclass(frozen=True, slots=True)
+class WithMoves:
+    """The effect of rounding on outputs, and of what the target rounded once for all.
+
+    Attributes:
+        rounding: the former.
+        names: names of the target's outputs.
+        moved: how far constants may move each.
+    """
+
+    rounding: OutputRounding
+    names: Sequence[str]
+    moved: Mapping[str, float]
+
+    def output(self, index: int) -> Yardstick:
+        """Return the yardstick of an output."""
+        return add_move(self.rounding.output(index), self.names[index : index + 1], self.moved)
+
+
+def add_move(own: Yardstick, names: Sequence[str], moved: Mapping[str, float]) -> Yardstick:
+    """Return a yardstick that allows as much more as constants may move values of some names."""
+    return replace(own, absolute_tolerance=max((moved.get(name, 0.0) for name in names), default=0.0))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ...frontends.torch_module.export.tensors import tensor_of
+from ...frontends.torch_module.export.tensors import array_of, tensor_of
 from ...frontends.torch_module.given_values import (
     copied_module,
     forget_values,
@@ -98,6 +98,10 @@ class TorchPieces(MappedTensors):
         kept, self._run_kept = self._run_kept, None
         return kept[1] if kept is not None and kept[0] is inputs else self._run(inputs, calls, {})
 
+    def take_calls(self, other: TorchPieces) -> None:
+        """Take the calls that another runner of the same module has recorded, to run them alone."""
+        self._arguments = other._arguments
+
     def keep(self, inputs: Mapping[str, np.ndarray], run: Run) -> None:
         """Make the next run on these very inputs return what a run on them has given."""
         self._run_kept = inputs, run
@@ -118,6 +122,40 @@ class TorchPieces(MappedTensors):
         version, own = self._own.get(tensor) or (None, None)
         # what a module hands on is what it got, unless somebody has changed it in place
         return super()._values(tensor) if own is None or version != tensor._version else own
+
+    @contextmanager
+    def altered(
+        self, change: Callable[[np.ndarray], np.ndarray], call: str = "", only: str = ""
+    ) -> Iterator[None]:
+        """Put another tensor in the place of one weight in a with block; see `Runner`.
+
+        Raises:
+            ModelError: E702 for all weights, which would not fit into memory.
+        """
+        import torch
+
+        from ..runners.torch_rounding import is_alterable
+
+        if not only:
+            with super().altered(change, call):
+                yield
+            return
+        tensor = self._named_tensors.get(only)
+        if tensor is None or not is_alterable(tensor):
+            yield
+            return
+        tables = [t for m in self._modules for t in (m._parameters, m._buffers)]
+        places = [(table, name) for table in tables for name, held in table.items() if held is tensor]
+        other = tensor_of(change(array_of(tensor.detach())))
+        if isinstance(tensor, torch.nn.Parameter):
+            other = torch.nn.Parameter(other, tensor.requires_grad)
+        for table, name in places:
+            table[name] = other
+        try:
+            yield
+        finally:
+            for table, name in places:
+                table[name] = tensor
 
     @contextmanager
     def beside_others(self) -> Iterator[None]:
