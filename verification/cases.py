@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -47,7 +48,7 @@ from .modules import ModuleComparison
 from .report import ModuleRow, OutputRow
 from .runners.runs import Fusing, Run
 from .sensitivity.measuring import Measuring
-from .sides import OutputRounding, Sides
+from .sides import OutputRounding, Sides, not_run
 from .ties import find_ties
 from .undefined import Undefined, excuse_undefined
 
@@ -73,6 +74,9 @@ _MILD = ("data-like", "+3")
 
 AT_BREAKPOINTS = "at breakpoints"
 """The case of inputs at which functions jump."""
+
+_NO_MEMORY = re.compile("allocate memory|bad_alloc|unable to allocate", re.IGNORECASE)
+"""What runtimes say of too little memory, which is no fault of a model."""
 
 _REFUSALS = 2
 """Number of cases that the source refuses of which the reasons are noted."""
@@ -405,7 +409,9 @@ class Cases:
         try:
             target = self.sides.target.run(inputs, calls=False)
         except ModelError as error:
-            return _not_run(case_of(together), source, error)
+            if _NO_MEMORY.search(error.message):
+                return None
+            return not_run(case_of(together), source, error)
         rounding, rows = self._rounding(inputs, source), list[OutputRow]()
         for at, kind in enumerate(MIXED):
             self.covered.add(kind, together, batch_symbols(self.graph))
@@ -476,11 +482,15 @@ class Cases:
         if other := self._other_rank(sizes, source):
             self._refuse(case, other)
             return []
-        self.covered.add(name, sizes, batch_symbols(self.graph))
         try:
             target = self.sides.target.run(inputs, calls=False)
         except ModelError as error:
-            return _not_run(case, source, error)
+            if _NO_MEMORY.search(error.message):
+                self.covered.unreached.append(f"{case}, for which there was not enough memory")
+                return []
+            self.covered.add(name, sizes, batch_symbols(self.graph))
+            return not_run(case, source, error)
+        self.covered.add(name, sizes, batch_symbols(self.graph))
         rounding = self._rounding(inputs, source)
         return self._judge_rows(case, inputs, (source, target), rounding, redrawn, judged=judged)
 
@@ -570,11 +580,6 @@ def _have_fault(rows: Sequence[OutputRow]) -> bool:
 def case_of(sizes: Mapping[str, int]) -> str:
     """Return sizes as text, ``N=2``; "static" for a graph without symbols."""
     return ", ".join(f"{name}={size}" for name, size in sorted(sizes.items())) or "static"
-
-
-def _not_run(case: str, source: Run, error: ModelError) -> list[OutputRow]:
-    nan, reason = float("nan"), f"the target does not run: {error.message}"
-    return [OutputRow(name, case, tuple(a.shape), nan, nan, 0.0, False, reason) for name, a in source.outputs]
 
 
 def _is_void(array: np.ndarray) -> bool:

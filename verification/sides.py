@@ -253,6 +253,12 @@ class Sides:
         return f"{reference} in {runner.runtime}" if reference else runner.runtime
 
 
+def not_run(case: str, source: Run, error: ModelError) -> list[OutputRow]:
+    """Return failing rows of a case in which the target does not run."""
+    nan, reason = float("nan"), f"the target does not run: {error.message}"
+    return [OutputRow(name, case, tuple(a.shape), nan, nan, 0.0, False, reason) for name, a in source.outputs]
+
+
 def _coarsest_of(operators: Sequence[Operator]) -> str:
     found = {t.dtype for node in operators for t in node.types if t is not None}
     return max(found & set(EPSILON), key=EPSILON.__getitem__, default="float64")

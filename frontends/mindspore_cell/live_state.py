@@ -145,7 +145,7 @@ def may_write(cells: Sequence[Any]) -> bool:
     seen: set[CodeType] = set()
     while waiting:
         function = waiting.pop()
-        if function.__code__ in seen or (function.__module__ or "").startswith("mindspore."):
+        if function.__code__ in seen or (function.__module__ or "").startswith(_NOT_OF_USERS):
             continue
         seen.add(function.__code__)
         names = set(_names(function.__code__, held))
@@ -161,6 +161,9 @@ def may_write(cells: Sequence[Any]) -> bool:
 
 
 _CONSTRUCTORS = {"__init__", "__new__"}
+
+_NOT_OF_USERS = ("mindspore.", f"{__name__.partition('.')[0]}.")
+"""What modules of functions begin with that are MindSpore's, or stand in for a user's for some time."""
 
 
 def _is_called_unnamed(method: str) -> bool:

@@ -57,6 +57,12 @@ class Run:
         if self.store is not None:
             self.store.release()
 
+    def forget(self) -> None:
+        """Forget the recorded calls, whose values take memory."""
+        self.calls.clear()
+        if self.store is not None:
+            self.store.clear()
+
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:

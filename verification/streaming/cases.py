@@ -9,6 +9,7 @@ from functools import cache, partial
 import numpy as np
 
 from ...ir import ModelError
+from ...ir.outside.memory_limits import give_back_memory
 from ..cases import Arrays, Cases
 from ..compare import Yardstick, pick_exact
 from ..conditioning import Rounding, UnitsAlone
@@ -82,6 +83,9 @@ class PiecesCases(Cases):
             rows = self._look_closer(rows, inputs, runs, outputs)
             culprit = next((row.call for row in rows if row.passed is False), None)
             self._differs = self._differs or culprit is not None
+            for run in runs:
+                run.forget()
+            give_back_memory()  # which further runs need
             return outputs, rows, culprit
         runs = self._together.run(inputs)
         rounding = sides.rounding(inputs, runs[0], calls=True)

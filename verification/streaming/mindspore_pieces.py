@@ -30,8 +30,8 @@ from .widening import half_unit, largest_move, widen_array
 
 _SIDES = ("inputs", "outputs")
 
-_BLOCK = "0.03GB"
-"""Size of a block of MindSpore's memory pool."""
+_POOL = 12
+"""The part of the memory that MindSpore's pool is: it grows by a gigabyte, which a limit may forbid."""
 
 _LARGE = 1 << 20
 """Bytes of a constant up to which it may be one that was rounded."""
@@ -214,7 +214,7 @@ def output_in_pieces(
         ModelError: when its files cannot be used, or the checkpoint does not fit the net.
     """
     del threads  # MindSpore takes their number from the process
-    _take_memory_in_small_blocks()
+    _take_little_memory()
     known = Literals(literals)
     make = partial(MindSporePieces.of, path, wide=wide, budget=budget, wait_for=wait_for)
     runner = make(known)
@@ -223,18 +223,20 @@ def output_in_pieces(
     return runner
 
 
-def _take_memory_in_small_blocks() -> None:
-    """Make MindSpore's pool take 30 MB at a time, and not one GB, where memory is limited for this process.
+def _take_little_memory() -> None:
+    """Make MindSpore's pool take a part of the memory, and not one GB, where memory is limited.
 
     It can be set once, before the pool is used.
     """
-    if data_limit() is None:
+    limit = data_limit()
+    if limit is None:
         return
     start()
     from mindspore import runtime
 
     with suppress(RuntimeError, ValueError):
-        runtime.set_memory(init_size=_BLOCK, increase_size=_BLOCK)
+        size = f"{limit / _POOL / 2**30:.2f}GB"
+        runtime.set_memory(init_size=size, increase_size=size)
 
 
 def _awaited(data: TensorData, checkpoint: Path, wait_for: Await) -> TensorData:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+import textwrap
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -96,6 +100,22 @@ class CheckpointReader:
         self._watched.has_read(name)
         unmap(array)
 
+    def rows(self, parameter: Any, indices: np.ndarray) -> tuple[Any, np.ndarray] | None:
+        """Return a Tensor of those rows of a large Parameter that indices name, and the indices of its rows.
+
+        None for indices that it does not have.
+        """
+        name = self._names[id(parameter)]
+        self._watched.read(self._values[name].nbytes)
+        array = self._values[name].numpy()
+        if not indices.size or indices.min() < 0 or indices.max() >= len(array):
+            return None
+        used, places = np.unique(indices, return_inverse=True)
+        found = self._tensor(array[used])
+        self._watched.has_read(name)
+        unmap(array)
+        return found, places.reshape(indices.shape).astype(indices.dtype)
+
     def _widens(self, array: np.ndarray) -> bool:
         return self._wide and array.dtype.name == "bfloat16"
 
@@ -127,17 +147,20 @@ class _Tuple(Sequence[Any]):
 def reading(read: CheckpointReader, cells: Iterable[Any]) -> Iterator[None]:
     """Make Cells find Tensors of a checkpoint in place of their Parameters in a with block.
 
-    A dense layer with a large weight computes some of its outputs at a time, by its own code.
+    A dense layer with a large weight computes some of its outputs at a time, by its own code, and a large
+    table gives the rows that are asked for by its own code too.
 
     Args:
         read: gives the Tensors.
         cells: the net's.
     """
-    from mindspore import Parameter, ParameterTuple, nn, ops
+    from mindspore import Parameter, ParameterTuple, Tensor, nn, ops
     from mindspore.nn import Cell
 
     original: Any = Cell.__getattr__
     construct: Any = nn.Dense.construct
+    tables = {kind: name for kind in {*map(type, cells)} if (name := _table_of(kind))}
+    constructs: dict[type, Any] = {kind: kind.construct for kind in tables}
     parts: dict[int, Any] = {}
 
     def look_up(cell: Any, name: str) -> Any:
@@ -163,6 +186,18 @@ def reading(read: CheckpointReader, cells: Iterable[Any]) -> Iterator[None]:
             parts.clear()
         return ops.cat(found, -1)
 
+    def gather_rows(cell: Any, ids: Any) -> Any:
+        table, by = cell._params.get(tables[type(cell)]), constructs[type(cell)]
+        large = read.is_large(table) and not getattr(cell, "use_one_hot", False)
+        rows = read.rows(table, ids.asnumpy()) if large else None
+        if rows is None:
+            return by(cell, ids)
+        try:
+            parts[id(table)], places = rows
+            return by(cell, Tensor(places))
+        finally:
+            parts.clear()
+
     tuples = [
         (vars(cell), name, value)  # which no `__getattr__` is asked for
         for cell in cells
@@ -173,6 +208,8 @@ def reading(read: CheckpointReader, cells: Iterable[Any]) -> Iterator[None]:
         attributes[name] = _Tuple(value, read)
     Cell.__getattr__ = look_up  # type: ignore[method-assign]
     nn.Dense.construct = construct_in_blocks  # type: ignore[method-assign]
+    for kind in tables:
+        kind.construct = gather_rows
     try:
         yield
     finally:
@@ -180,6 +217,28 @@ def reading(read: CheckpointReader, cells: Iterable[Any]) -> Iterator[None]:
         for attributes, name, value in tuples:
             attributes[name] = value
         nn.Dense.construct = construct
+        for kind, by in constructs.items():
+            kind.construct = by
+
+
+_GATHER = re.compile(r"return ops\.gather\(self\.(\w+), (\w+), 0\)")
+
+
+@cache
+def _table_of(kind: type) -> str:
+    """Return the parameter of a class of Cells that does nothing but to give rows of it; empty for others."""
+    from mindspore import nn
+
+    if kind is nn.Embedding:
+        return "embedding_table"
+    try:
+        source = ast.parse(textwrap.dedent(inspect.getsource(kind.construct))).body[0]
+    except (OSError, TypeError, AttributeError, SyntaxError):
+        return ""
+    if not isinstance(source, ast.FunctionDef) or len(source.body) != 1 or len(source.args.args) != 2:
+        return ""
+    found = _GATHER.fullmatch(ast.unparse(source.body[0]))
+    return found[1] if found is not None and found[2] == source.args.args[1].arg else ""
 
 
 @cache

@@ -455,6 +455,27 @@ def test_a_fault_at_one_size_is_found_by_the_sizes_of_a_whole_comparison(tmp_pat
     assert [row.case for row in report.outputs if not row.passed] == ["N=1"]
 
 
+def test_a_size_for_which_memory_is_missing_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regraft.verification.streaming.onnx_pieces import OnnxPieces
+
+    graph, path = written("tied", tmp_path / "net.onnx")
+    run = OnnxPieces.run
+
+    def limited(self: OnnxPieces, inputs: dict[str, np.ndarray], *, calls: bool = True) -> object:
+        if len(next(iter(inputs.values()))) > 2:
+            raise ModelError("E702", "MindSpore could not run the model: Allocate memory failed")
+        return run(self, inputs, calls=calls)
+
+    monkeypatch.setattr(OnnxPieces, "run", limited)
+    report = regraft.verify(graph, path, pieces=True)
+    assert report.passed, report.render()
+    assert report.coverage is not None
+    assert "N=5, repeated, for which there was not enough memory" in report.coverage.line()
+    assert report.coverage.batches == [1, 2]
+
+
 class Dead(nn.Module):
     """A layer to which nothing comes, and a scale of its own that nothing reaches."""
 
