@@ -10,10 +10,11 @@ from ...ir import Value, numpy_dtype
 from ...ir.table import Table
 from .call import Call
 from .classical import CLASSICAL
+from .fused_decoder import DECODERS
 from .fused_quantised import QUANTISED, Rule
 from .traced_operators import RULES, TRACED
 
-FUSED = Table[Rule](QUANTISED)
+FUSED = Table[Rule](QUANTISED, DECODERS)
 """Operator of ONNX Runtime's own domain -> what it becomes."""
 
 

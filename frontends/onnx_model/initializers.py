@@ -33,6 +33,9 @@ _SETTINGS: dict[str, tuple[int, ...]] = {
 }
 """Operator -> operands that are no weights, whatever their sizes."""
 
+_CODED = {"MatMulNBits": (1, 2, 3)}
+"""Operator -> its operands that are a weight in another form, which its lowering makes."""
+
 _PACKED = ("int4", "uint4")
 """Types of which a byte holds two numbers: they are literals, whatever their number."""
 
@@ -130,6 +133,8 @@ def _gives_one_number(node: onnx.NodeProto, stored: Mapping[str, TensorData]) ->
 
 def _is_weight(name: str, data: TensorData, used: list[tuple[str, int]]) -> bool:
     count = int(np.prod(data.shape, dtype=np.int64))
+    if all(slot in _CODED.get(kind, ()) for kind, slot in used):
+        return False
     if "float" not in data.dtype or data.dtype in STORED_DTYPES:
         return data.dtype not in ("bool", "string", *_PACKED) and count >= _LARGE
     if any(slot < len(SLOTS.get(kind, ())) and SLOTS[kind][slot] for kind, slot in used):

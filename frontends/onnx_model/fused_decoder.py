@@ -1,0 +1,195 @@
+"""Operators of ONNX Runtime's own domain in decoders: attention with a cache, weights of few bits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...ir import Value, numpy_dtype
+from ...ir.table import Table
+from .call import Call
+from .fused_quantised import Rule
+
+DECODERS = Table[Rule]()
+"""Operator of ONNX Runtime's own domain -> what it becomes."""
+
+
+@DECODERS.op("MatMulNBits")
+def matmul_of_few_bits(call: Call) -> Value:
+    """Return a product with a matrix whose columns are blocks of small whole numbers, each with its scale."""
+    k, n = call.take("K"), call.take("N")
+    bits, size = call.take("bits", 4), call.take("block_size")
+    call.take("accuracy_level")
+    call.take("weight_prepacked")
+    packed, scales = call.array(1), call.array(2)
+    if packed is None or scales is None:
+        raise call.unsupported("expected weights and scales that the file holds")
+    if bits not in (2, 4, 8) or call.optional(4) is not None:
+        raise call.unsupported(f"expected whole numbers of 2, 4 or 8 bits in order, got {bits} bits")
+    blocks = -(-k // size)
+    zeros = call.array(3)
+    if call.optional(3) is not None and zeros is None:
+        raise call.unsupported("expected zero points that the file holds")
+    whole = _unpacked(packed.reshape(n, blocks, -1), bits)[:, :, :size]
+    if zeros is None:
+        zero = np.full((n, blocks, 1), 2 ** (bits - 1), np.float32)
+    elif zeros.dtype == np.uint8:
+        zero = _unpacked(zeros.reshape(n, -1), bits)[:, :blocks, None].astype(np.float32)
+    else:
+        zero = zeros.reshape(n, blocks, 1).astype(np.float32)
+    dtype = numpy_dtype(call.dtype(0))
+    wide = (whole.astype(np.float32) - zero) * scales.reshape(n, blocks, 1).astype(np.float32)
+    weight = np.ascontiguousarray(wide.reshape(n, blocks * size)[:, :k].T.astype(dtype))
+    note = f"weights of {bits} bits in the file, of its MatMulNBits, are {call.dtype(0)} in the graph"
+    if note not in call.graph.origin.notes:
+        call.graph.origin.notes.append(note)
+    product = call.op("MatMul", call.value(0), call.constant(weight))
+    bias = call.optional(5)
+    return product if bias is None else call.op("Add", product, bias)
+
+
+def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Return the whole numbers of bytes along the last axis, those of the low bits first."""
+    each = [packed >> shift & (2**bits - 1) for shift in range(0, 8, bits)]
+    return np.stack(each, -1).reshape(*packed.shape[:-1], -1)
+
+
+@DECODERS.op("GroupQueryAttention")
+def group_query_attention(call: Call) -> list[Value]:
+    """Return attention of more queries than keys, behind a cache, each row as long as it is said to be."""
+    heads, groups = call.take("num_heads"), call.take("kv_num_heads")
+    for name in ("smooth_softmax", "qk_output", "k_quant_type", "v_quant_type"):
+        if call.take(name, 0) not in (0, -1, "NONE", b"NONE"):
+            raise call.unsupported(f"expected attention without `{name}`")
+    if call.optional(11) is not None or any(call.node.output[3:]):
+        raise call.unsupported("expected attention without sinks and without scores as outputs")
+    q, k, v = _projections(call, heads, groups)
+    lengths = call.op("Reshape", call.op("Cast", call.value(5), to=7), call.ints([-1]))
+    length = _size(call, q, 2)
+    before = call.op(
+        "Max", call.op("Sub", call.op("Add", lengths, call.constant(1)), length), call.constant(0)
+    )
+    before = call.op("Unsqueeze", before, call.ints([1]))  # (batch, 1): the tokens before these
+    steps = call.op("Range", call.constant(0), length, call.constant(1))
+    places = call.op("Add", before, steps)  # (batch, length)
+    if call.take("do_rotary", 0):
+        q, k = _rotated(call, q, k, places)
+    else:
+        call.take("rotary_interleaved")
+    keys, values = (_cached(call, slot, new, before) for slot, new in ((3, k), (4, v)))
+    bias = _hidden(call, q, keys, places, lengths)
+    return [_attended(call, q, keys, values, bias, heads // groups), keys, values]
+
+
+def _projections(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]:
+    """Return query, keys and values as (batch, heads, length, size)."""
+    q, k, v = call.value(0), call.optional(1), call.optional(2)
+    if k is None or v is None:
+        width = _width(call, q)
+        size = width // (heads + 2 * groups)
+        parts = call.ints([heads * size, groups * size, groups * size])
+        q, k, v = call.ops("Split", q, parts, outputs=3, axis=-1)
+    return _apart(call, q, heads), _apart(call, k, groups), _apart(call, v, groups)
+
+
+def _width(call: Call, value: Value) -> int:
+    shape = call.graph.known_type(value).shape
+    if shape is None or len(shape) != 3 or not isinstance(shape[2], int):
+        raise call.unsupported("expected queries, keys and values of 3 dimensions and a static width")
+    return shape[2]
+
+
+def _apart(call: Call, value: Value, heads: int) -> Value:
+    size = _width(call, value) // heads
+    return call.op("Transpose", call.op("Reshape", value, call.ints([0, 0, heads, size])), perm=[0, 2, 1, 3])
+
+
+def _size(call: Call, value: Value, axis: int) -> Value:
+    return call.op("Gather", call.op("Shape", value), call.constant(axis), axis=0)
+
+
+def _rotated(call: Call, q: Value, k: Value, places: Value) -> tuple[Value, Value]:
+    cosines, sines, given = call.value(7), call.value(8), call.optional(9)
+    width, size = call.graph.known_type(cosines).shape, call.graph.known_type(q).shape
+    if width is None or size is None or not isinstance(width[-1], int):
+        raise call.unsupported("expected tables of a static width")
+    how: dict[str, Any] = {"interleaved": call.take("rotary_interleaved", 0)}
+    if size[3] != 2 * width[-1]:
+        how["rotary_embedding_dim"] = 2 * width[-1]
+    places = places if given is None else given
+    q, k = (call.op("RotaryEmbedding", x, cosines, sines, places, **how) for x in (q, k))
+    return q, k
+
+
+def _cached(call: Call, slot: int, new: Value, before: Value) -> Value:
+    """Return a cache with what is new behind the tokens that each row has, and zeros after them."""
+    past = call.optional(slot)
+    if past is None:
+        return new
+    both = call.op("Concat", past, new, axis=2)
+    room = _size(call, past, 2)
+    total = call.op("Reshape", call.op("Cast", call.value(6), to=7), call.ints([]))
+    length = call.op("Max", room, total)  # a cache with room for more keeps its length
+    every = call.op("Range", call.constant(0), length, call.constant(1))
+    later = call.op("Min", call.op("Sub", call.op("Add", every, room), before), _last(call, both))
+    index = call.op("Where", call.op("Less", every, before), every, later)  # (batch, all)
+    index = call.op("Unsqueeze", index, call.ints([1, 3]))
+    shape = call.op("Shape", both)
+    lead = call.op("Slice", shape, call.ints([0]), call.ints([2]))
+    width = call.op("Slice", shape, call.ints([3]), call.ints([4]))
+    sizes = call.op("Concat", lead, call.op("Unsqueeze", length, call.ints([0])), width, axis=0)
+    found = call.op("GatherElements", both, call.op("Expand", index, sizes), axis=2)
+    ends = call.op("Add", before, _size(call, new, 2))
+    beyond = call.op("Unsqueeze", call.op("GreaterOrEqual", every, ends), call.ints([1, 3]))
+    return call.op("Where", beyond, call.scalar_like(0.0, found), found)
+
+
+def _last(call: Call, value: Value) -> Value:
+    return call.op("Sub", _size(call, value, 2), call.constant(1))
+
+
+def _hidden(call: Call, q: Value, keys: Value, places: Value, lengths: Value) -> Value:
+    """Return what is added to scores: the least number there is where a key is hidden from a query."""
+    window = call.take("local_window_size", -1)
+    every = call.op("Range", call.constant(0), _size(call, keys, 2), call.constant(1))
+    rows = call.op("Unsqueeze", places, call.ints([1, 3]))  # (batch, 1, length, 1)
+    ends = call.op("Unsqueeze", lengths, call.ints([1, 2, 3]))  # the last key that a row has
+    hidden = call.op("Greater", every, call.op("Min", rows, ends))
+    if window >= 0:
+        first = call.op("Sub", rows, call.constant(window))
+        hidden = call.op("Or", hidden, call.op("LessOrEqual", every, first))
+    least = call.scalar_like(float(np.finfo(numpy_dtype(call.graph.known_type(q).dtype)).min), q)
+    added = call.optional(10)
+    return call.op("Where", hidden, least, call.scalar_like(0.0, q) if added is None else added)
+
+
+def _attended(call: Call, q: Value, k: Value, v: Value, bias: Value, times: int) -> Value:
+    shape = call.graph.known_type(q).shape
+    assert shape is not None
+    heads, size = shape[1], shape[3]
+    assert isinstance(heads, int)
+    assert isinstance(size, int)
+    k, v = (_repeated(call, x, times, heads, size) for x in (k, v))
+    scale = call.take("scale", 0.0) or 1.0 / math.sqrt(size)
+    scores = call.op("MatMul", q, call.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = call.op("Mul", scores, call.scalar_like(scale, scores))
+    cap = call.take("softcap", 0.0)
+    if cap:
+        limit = call.scalar_like(cap, scores)
+        scores = call.op("Mul", call.op("Tanh", call.op("Div", scores, limit)), limit)
+    mixed = call.op("MatMul", call.op("Softmax", call.op("Add", scores, bias), axis=-1), v)
+    joined = call.op("Transpose", mixed, perm=[0, 2, 1, 3])
+    return call.op("Reshape", joined, call.ints([0, 0, heads * size]))
+
+
+def _repeated(call: Call, value: Value, times: int, heads: int, size: int) -> Value:
+    """Return keys or values of groups as of all heads: each group's for its queries."""
+    if times == 1:
+        return value
+    apart = call.op("Unsqueeze", value, call.ints([2]))
+    lead = call.op("Slice", call.op("Shape", value), call.ints([0]), call.ints([2]))
+    rest = call.op("Slice", call.op("Shape", value), call.ints([2]), call.ints([4]))
+    wide = call.op("Expand", apart, call.op("Concat", lead, call.ints([times]), rest, axis=0))
+    return call.op("Reshape", wide, call.ints([0, heads, -1, size]))
