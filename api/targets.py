@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -39,6 +40,7 @@ from .verdicts import settle_verdict
 
 if TYPE_CHECKING:
     from ..backends.onnx_model.counting import FunctionCounts
+    from ..backends.onnx_model.in_place import InPlace
     from ..verification import Report
 
 
@@ -162,7 +164,9 @@ def save(
             weights in several files; ``group=False`` leaves a model without module structure (MXNet's
             symbols) as it is, where MindSpore and PyTorch source would group it; ``fold=False`` keeps every
             BatchNormalization and Dropout, which an ONNX model would not have; ``functions=True`` writes the
-            classes of modules that are called several times as functions of an ONNX model.
+            classes of modules that are called several times as functions of an ONNX model;
+            ``weights_in_place=True`` leaves the weights of an ONNX model in the safetensors files that hold
+            them, in or below its folder (`weights_in_place` gives what was left and what was copied).
 
     Returns:
         The files written.
@@ -323,13 +327,15 @@ def rewrite_file(
 
     if recipe is not None and choose_comparable(graph, rewritten.graph) is not graph:
         raise _no_recipe(target)
+    if options.get("weights_in_place") is True:
+        options["weights_in_place"] = weights_in_place(final)  # where it will lie, not where it is staged
     in_pieces = pieces or (pieces is None and row.in_pieces and costs_less_in_pieces(graph))
     if target == "onnx" and (pieces or (in_pieces and is_large(graph))):
         options.setdefault("external_data", True)  # from a file of their own they are mapped
     names: list[str] = []
     with (
         staged(parent, names, force=force, obsolete=row.earlier_files(final)) as stage,
-        writing_behind(wanted=in_pieces and recipe is None) as behind,
+        writing_behind(wanted=in_pieces and recipe is None and not options.get("weights_in_place")) as behind,
     ):
         inner = stage / final.name if row.suffix else stage
         with phase("write"), verifying_each(verify_each):
@@ -342,13 +348,14 @@ def rewrite_file(
             script = write_script(graph, inner, recipe, target)
             files.append(script)
             scripts = Recipes(recipe, f"{script}:recipe")
-        with phase("verify"):
+        with phase("verify"), _comparable(files[0], parent, options) as model:
+            there = model if row.suffix else inner
             begin = time.process_time()
             report = verify_written(
-                graph, rewritten.graph, files, inner, target, oracle, scripts, pieces, behind
+                graph, rewritten.graph, [model, *files[1:]], there, target, oracle, scripts, pieces, behind
             )
             took = time.process_time() - begin
-            settled = files[0] if row.suffix or row.is_read_back else inner
+            settled = model if row.suffix or row.is_read_back else inner
             wanted = False if pieces else certificate
             report = settle_verdict(report, graph, settled, took, wanted=wanted)
         if not report.passed:
@@ -362,6 +369,14 @@ def rewrite_file(
             files += row.load().write_tests(inner, record_calls(source, inner, grouped=grouped))
         names += [f.name for f in files]
     return [parent / name for name in names], report
+
+
+def _comparable(written: Path, home: Path, options: Mapping[str, object]) -> AbstractContextManager[Path]:
+    """Return a block in which a written model can be run: beside the weights that it leaves in place."""
+    if not options.get("weights_in_place"):
+        return nullcontext(written)
+    found: AbstractContextManager[Path] = find_target("onnx").load("in_place").lying_beside(written, home)
+    return found
 
 
 @public_call()
@@ -408,6 +423,16 @@ def count_operators(graph: Graph, path: str | Path) -> list[tuple[str, int, int]
     before = Counter(node.qualified_name for _, node in walk_operators(graph))
     after = find_target("onnx").load("counting").count_nodes(Path(path))
     return [(name, before[name], after[name]) for name in sorted(before | after)]
+
+
+def weights_in_place(path: str | Path) -> InPlace:
+    """Return the option of `save` and `rewrite_file` that leaves weights in their safetensors files.
+
+    Args:
+        path: the ONNX file that will be written.
+    """
+    found: InPlace = find_target("onnx").load("in_place").InPlace(Path(path).parent)
+    return found
 
 
 def count_functions(path: Path) -> FunctionCounts | None:

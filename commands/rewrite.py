@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ..backends.onnx_model.counting import FunctionCounts
+    from ..backends.onnx_model.in_place import InPlace
     from ..ir import Graph
     from ..passes.base import Pass
     from ..verification import Report
@@ -128,6 +129,13 @@ if TYPE_CHECKING:
     help="Write every class of modules that is called several times as a function of an ONNX output.",
 )
 @click.option(
+    "--weights-in-place",
+    "in_place",
+    is_flag=True,
+    help="Leave the weights of an ONNX output in the safetensors files of --params, where these lie in or "
+    "below its folder; the report lists the weights that are copied.",
+)
+@click.option(
     "--dequantise",
     is_flag=True,
     help="Write quantised weights as floats in an ONNX output, four times the size of int8; by default they "
@@ -178,6 +186,7 @@ def rewrite(
     recipe: str | None,
     no_fold: bool,
     functions: bool,
+    in_place: bool,
     dequantise: bool,
     certified: bool,
     no_verify: bool,
@@ -213,6 +222,9 @@ def rewrite(
             options["fold"] = False
         if functions:
             options["functions"] = True
+        kept = targets.weights_in_place(output) if in_place else None
+        if kept is not None:
+            options["weights_in_place"] = kept
         if checkpoint_format:
             options["checkpoint_format"] = checkpoint_format
         if max_shard_size:
@@ -288,6 +300,7 @@ def rewrite(
                     "changes": change_rows(rewritten.changes),
                     "verified": None if report is None else report.to_json(),
                     "certified": None if written_beside is None else written_beside.to_json(),
+                    **({} if kept is None else {"in_place": {"kept": kept.kept, "copied": kept.copied}}),
                 }
             )
             return
@@ -302,6 +315,8 @@ def rewrite(
             _print_operators(targets.count_operators(graph, output))
             if functions:
                 _print_functions(targets.count_functions(output))
+            if kept is not None:
+                _print_in_place(kept)
         noted = graph.origin.notes
         for note in [*noted, *_further(stubs, noted)]:
             echo(f"note: {note}")
@@ -322,6 +337,22 @@ def _print_operators(counts: Sequence[tuple[str, int, int]]) -> None:
     before, after = sum(row[1] for row in counts), sum(row[2] for row in counts)
     add_row(table, say("all"), str(before), str(after))
     print_table(table)
+
+
+def _print_in_place(found: InPlace) -> None:
+    """Print the number of weights that stay in their files, and why others are copied."""
+    count, files = len(found.kept), sorted(set(found.kept.values()))
+    of = count + len(found.copied)
+    echo(f"weights in place: {count} of {of} tensors, in {', '.join(files) or 'no file'}")
+    reasons: dict[str, list[str]] = {}
+    for name, why in found.copied.items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        echo(f"copied {', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''}: {why}")
+
+
+_LISTED = 6
+"""Names of copied weights that a line lists."""
 
 
 def _print_functions(counts: FunctionCounts | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .in_place import InPlace
 from .lowering import LOWERING
 from .model import CALLS, NODE_CALL, NODE_CLASS, to_model
 from .writing import EXTERNAL_LIMIT, earlier_files, write
@@ -12,6 +13,7 @@ __all__ = [
     "LOWERING",
     "NODE_CALL",
     "NODE_CLASS",
+    "InPlace",
     "earlier_files",
     "to_model",
     "write",

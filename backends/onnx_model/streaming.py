@@ -28,8 +28,8 @@ def write_embedded(model: onnx.ModelProto, weights: Mapping[str, TensorData], pa
         path: the file.
     """
     graph = model.graph
-    headers = [_header(t) for t in graph.initializer if is_external(t)]
-    small = [t for t in graph.initializer if not is_external(t)]
+    headers = [_header(t) for t in graph.initializer if _is_to_come(t)]
+    small = [t for t in graph.initializer if not _is_to_come(t)]
     del graph.initializer[:]
     graph.initializer.extend(small)
     names = [name for name, _ in headers]
@@ -60,7 +60,7 @@ def write_external(
         weights: initializer name -> data.
         files: file of weights -> names of those in it, in order; the model refers to it by its name.
     """
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer if is_external(tensor)}
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer if _is_to_come(tensor)}
     with ElementWriters() as writers:
         for path, names in files.items():
             with writers.open(path) as out:
@@ -75,6 +75,11 @@ def write_external(
 def is_external(tensor: onnx.TensorProto) -> bool:
     """Whether an initializer's values are elsewhere, or still to come."""
     return tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def _is_to_come(tensor: onnx.TensorProto) -> bool:
+    """Whether an initializer's values are still to come."""
+    return is_external(tensor) and not tensor.external_data
 
 
 def _header(tensor: onnx.TensorProto) -> tuple[str, bytes]:

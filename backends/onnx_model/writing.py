@@ -12,7 +12,8 @@ from ...formats.files import staged
 from ...formats.renames import dropped_rows, rename_rows, write_renames
 from ...formats.shard_index import Shard, parse_size, split
 from ...ir import BackendError, Graph, TensorData, UsageError
-from .lowering import LOWERING
+from .in_place import InPlace
+from .lowering import LOWERING, lowering_besides
 from .model import emit_model, lower_graph, used_parameters
 from .streaming import ALIGNMENT, is_external, write_embedded, write_external
 
@@ -28,6 +29,7 @@ def write(
     external_data: bool | None = None,
     max_shard_size: int | str | None = None,
     functions: bool = False,
+    weights_in_place: InPlace | bool = False,
 ) -> list[Path]:
     """Write a graph as an ONNX file, with ``<stem>.renames.json`` beside it.
 
@@ -43,6 +45,8 @@ def write(
         max_shard_size: most bytes of weights in a file, a number or text such as ``2GB``: more go to
             ``<name>-00001-of-00003.data`` and so on, a tensor in one of them. None: one file.
         functions: write every class of modules that is called several times as a function of the model.
+        weights_in_place: leave the weights that lie in safetensors files in or below the model's folder
+            there; an `InPlace` has afterwards which ones are left and why others are not.
 
     Returns:
         The files written, the model first.
@@ -55,16 +59,23 @@ def write(
     file = Path(file)
     if file.is_dir():
         raise UsageError("E002", f"expected a file such as `model.onnx`, got the directory `{file}`")
-    legal = lower_graph(graph, LOWERING)
+    in_place = InPlace() if weights_in_place is True else weights_in_place or None
+    passes = LOWERING if in_place is None else lowering_besides(in_place.names(graph, file))
+    legal = lower_graph(graph, passes)
     kept = {p.key: p.data for p in graph.parameters()}
     turned = [p for p in legal.parameters() if p.data is not kept[p.key]]
     weights = {p.name: p.data for p in used_parameters(legal)}
+    model = emit_model(legal, data=False, functions=functions)
+    _check(model, graph)
+    if in_place is not None:
+        in_place.apply(model, weights, file)
+        weights = {name: data for name, data in weights.items() if name in in_place.copied}
+        _require_few(weights)
+        external_data, max_shard_size = False, None  # the model and its weights lie in one file, or in place
     shards = _split_weights(file, weights, external_data, max_shard_size)
     renames = f"{file.stem}.renames.json"
     names = [*(shard.file for shard in shards), renames, file.name]  # the model itself appears last
     with staged(file.parent, names, force=force, obsolete=earlier_files(file)) as folder:
-        model = emit_model(legal, data=False, functions=functions)
-        _check(model, graph)
         if shards:
             write_external(model, weights, {folder / shard.file: shard.names for shard in shards})
             onnx.save(model, folder / file.name)
@@ -110,6 +121,21 @@ def _split_weights(
         return [Shard(f"{file.name}.data", tuple(weights))]
     sizes = {name: data.nbytes + -data.nbytes % ALIGNMENT for name, data in weights.items()}
     return split(sizes, limit, (f"{file.name}", ".data"))
+
+
+def _require_few(weights: Mapping[str, TensorData]) -> None:
+    """Check that what cannot stay in place fits into the model's own file.
+
+    Raises:
+        UsageError: E001 otherwise.
+    """
+    total = sum(data.nbytes for data in weights.values())
+    if total > EXTERNAL_LIMIT:
+        raise UsageError(
+            "E001",
+            f"expected most weights in safetensors files, got {total:,} bytes that lie in none",
+            hint="leave out --weights-in-place: the weights then get files of their own",
+        )
 
 
 def _check(model: onnx.ModelProto, graph: Graph) -> None:

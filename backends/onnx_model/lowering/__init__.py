@@ -26,3 +26,8 @@ LOWERING: tuple[Pass, ...] = (
     TurnWeights(),  # last: whether every use transposes is known now
 )
 """Passes that a graph needs to be an ONNX file; `regraft passes --to onnx` lists them."""
+
+
+def lowering_besides(names: frozenset[str]) -> tuple[Pass, ...]:
+    """Return the passes of a file that leaves some parameters as they are."""
+    return (*EXPRESSING, TurnWeights(names))

@@ -20,7 +20,8 @@ class TurnWeights(Pass):
         MatMul has no attribute for it, so each Linear would carry a Transpose of its own.
 
     Leaves alone:
-        A weight that something else reads too, such as a tied embedding: it is stored once, as it is.
+        A weight that something else reads too, such as a tied embedding: it is stored once, as it is; and one
+        that stays in the file that holds it (`besides`).
 
     Refuses:
         Nothing.
@@ -41,6 +42,7 @@ class TurnWeights(Pass):
     """
 
     name: ClassVar[str] = "turn-weights"
+    besides: frozenset[str] = frozenset()
     codes: ClassVar[dict[str, str]] = {"OX103": "a matrix that every use transposes is stored transposed"}
 
     def run(self, graph: Graph) -> list[Change]:
@@ -50,7 +52,7 @@ class TurnWeights(Pass):
         for parameter in list(graph.parameters()):
             users = [graph.node(key) for key in graph.flow.succ[parameter.key]]
             kept = returned & {parameter.key, *(user.key for user in users)}
-            if not users or kept or not all(map(_is_transpose, users)):
+            if not users or kept or parameter.name in self.besides or not all(map(_is_transpose, users)):
                 continue
             parameter.data = parameter.data.transposed()
             for user in users:
