@@ -228,10 +228,19 @@ class Access:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Progression:
-    """An integer that grows by equal steps from one turn of a loop to the next: ``64 + 32 * i``."""
+    """An integer that grows by equal steps from one turn of a loop to the next: ``64 + 32 * i``.
+
+    Attributes:
+        first: the integer of the first turn.
+        step: by how much it grows.
+        doubles: whether it is doubled in place of that: ``64 * 2**i``; False where the step tells.
+        halves: whether it is halved: ``64 // 2**i``.
+    """
 
     first: Literal
     step: Literal
+    doubles: bool = False
+    halves: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

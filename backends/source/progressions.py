@@ -1,4 +1,4 @@
-"""Finds constructors in a row that are alike but for integers that grow by equal steps."""
+"""Finds constructors in a row that are alike but for integers that grow by equal steps, or are doubled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def longest_progression(members: Sequence[Part], text: Text, is_fixed: Fixed) ->
 
 
 def common_form(members: Sequence[Part], text: Text, is_fixed: Fixed) -> Part | None:
-    """Return the form of members that differ in integers which all grow by one step; None for others.
+    """Return the form of members that differ in integers which all grow by one rule; None for others.
+
+    They grow by one step, or all are doubled from one member to the next, or all are halved.
 
     Example:
         >>> layers = [Call("Layer", (Argument("", Literal(n)),)) for n in (8, 12, 16)]
@@ -48,11 +50,12 @@ def common_form(members: Sequence[Part], text: Text, is_fixed: Fixed) -> Part | 
         numbers = [n for literal in own if _is_integer(n := literal.value) and is_fixed(literal)]
         if len(numbers) < len(own):
             return None
-        step = numbers[1] - numbers[0]
-        if any(number != numbers[0] + step * at for at, number in enumerate(numbers)):
+        found = _progression(own[0], numbers)
+        if found is None:
             return None
-        growing[own[0]] = Progression(own[0], Literal(step, f"{own[0].hint}_step"))
-    if len({progression.step.value for progression in growing.values()}) > 1:
+        growing[own[0]] = found
+    rules = {(p.doubles, p.halves, p.doubles or p.halves or p.step.value) for p in growing.values()}
+    if len(rules) > 1:
         return None  # several rules at once are a coincidence, or read worse than the numbers
     if growing and any(_depends_on_another(part) for part in walk(first)):
         return None
@@ -66,6 +69,19 @@ def common_form(members: Sequence[Part], text: Text, is_fixed: Fixed) -> Part | 
         return rebuild(part, visit)
 
     return visit(first)
+
+
+def _progression(first: Literal, numbers: Sequence[int]) -> Progression | None:
+    """Return the rule by which integers grow; None without one."""
+    start, step = numbers[0], numbers[1] - numbers[0]
+    literal = Literal(step, f"{first.hint}_step")
+    if all(number == start + step * at for at, number in enumerate(numbers)):
+        return Progression(first, literal)
+    if all(number == start << at for at, number in enumerate(numbers)):
+        return Progression(first, literal, doubles=True)
+    if all(number << at == start for at, number in enumerate(numbers)):
+        return Progression(first, literal, halves=True)
+    return None
 
 
 def _is_integer(value: object) -> TypeGuard[int]:

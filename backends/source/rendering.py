@@ -116,7 +116,12 @@ class Renderer:
         return f'f"{part.prefix}{{{self.counter}{f" + {part.start}" if part.start else ""}}}"'
 
     def _progression(self, part: Progression) -> str:
-        """Return ``64 + 32 * i``."""
+        """Return ``64 + 32 * i``, ``64 * 2**i`` or ``64 // 2**i``."""
+        if part.doubles or part.halves:
+            power, start = f"2**{self.counter}", self.text(part.first)
+            if part.doubles and self.is_fixed(part.first) and part.first.value == 1:
+                return power
+            return f"{start} {'*' if part.doubles else '//'} {power}"
         step = part.step.value if self.is_fixed(part.step) else None
         falls = isinstance(step, int) and step < 0
         size = abs(step) if isinstance(step, int) else self.text(part.step)

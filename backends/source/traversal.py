@@ -51,7 +51,7 @@ def children(part: Part) -> tuple[Part, ...]:
         bounds = (part.start, part.stop)
         return (part.owner, *(b for b in bounds if b is not None and not isinstance(b, int)))
     if isinstance(part, Progression):
-        return (part.first, part.step)
+        return (part.first,) if part.doubles or part.halves else (part.first, part.step)
     if isinstance(part, NumberedLayers):
         return (part.count, part.member)
     return (part.part,) if isinstance(part, OptionalMember) else ()
@@ -81,10 +81,11 @@ def rebuild(part: Part, visit: Callable[[Part], Part]) -> Part:
         start, stop = (b if b is None or isinstance(b, int) else visit(b) for b in (part.start, part.stop))
         return Slice(visit(part.owner), start, stop)
     if isinstance(part, Progression):
-        first, step = visit(part.first), visit(part.step)
+        first = visit(part.first)
+        step = part.step if part.doubles or part.halves else visit(part.step)
         assert isinstance(first, Literal)
         assert isinstance(step, Literal)
-        return Progression(first, step)
+        return replace(part, first=first, step=step)
     if isinstance(part, NumberedLayers):
         count = visit(part.count)
         assert isinstance(count, Literal)
@@ -141,6 +142,8 @@ def shape_of(part: Part, number: dict[Value, int]) -> object:
     if isinstance(part, Slice):
         bounds = (part.start, part.stop)
         return ("slice", tuple(b if b is None or isinstance(b, int) else "?" for b in bounds), inner)
+    if isinstance(part, Progression):
+        return ("progression", part.doubles, part.halves, inner)
     if isinstance(part, NumberedLayers):
         return ("numbered", part.prefix, part.start, inner)
     return (type(part).__name__, inner)
