@@ -14,12 +14,12 @@ from ..inputs import bindings, make_inputs, resize_inputs
 from ..proof import find_unproven
 from ..report import ModuleRow, OutputRow, Report
 from ..runners.onnx_runner import OnnxRunner
-from ..runners.registry import renames_of_output, runtime_of_output
+from ..runners.registry import renames_of_output
 from ..runners.select_runner import can_train
 from ..structure.comparing import Describing, compare_structure, remark_on_dropouts
 from ..structure.values import ValueComparison
 from .cases import PiecesCases, PiecesSides
-from .deciding import budget
+from .deciding import budget, computes_wide
 from .exact_constants import ExactConstants
 from .rounded_constants import literals_of
 from .targets import PiecesTarget, target_in_pieces
@@ -61,9 +61,7 @@ def verify_in_pieces(
     Raises:
         ModelError: when one side cannot be run (E702).
     """
-    runtime = runtime_of_output(target)
-    narrow = runtime is None or not runtime.has_bfloat16
-    wide = narrow and any(p.data.dtype == "bfloat16" for p in source.parameters())
+    wide = computes_wide(source, target)
     runners = [TorchPieces(source, "float32" if wide else "")]
     renames = renames_of_output(target)
     mapping = read_map(renames) if renames.is_file() else None

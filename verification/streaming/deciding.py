@@ -32,7 +32,7 @@ def costs_less_in_pieces(graph: Graph) -> bool:
 
 
 def chooses_pieces(source: Graph, target: object, others: Sequence[object] = ()) -> bool:
-    """Whether a comparison runs in pieces that nobody asked for: because it costs less, or must.
+    """Whether a comparison runs in pieces that nobody asked for: because it costs less, or can only run so.
 
     Args:
         source: the source.
@@ -41,7 +41,15 @@ def chooses_pieces(source: Graph, target: object, others: Sequence[object] = ())
     """
     if _obstacle(source, target):
         return False
-    return is_large(source) or (costs_less_in_pieces(source) and not any(others))
+    cheaper = costs_less_in_pieces(source) or computes_wide(source, Path(str(target)))
+    return is_large(source) or (cheaper and not any(others))
+
+
+def computes_wide(source: Graph, target: Path) -> bool:
+    """Whether numbers of bfloat16 are compared in float32, as the target's runtime lacks them on the CPU."""
+    runtime = runtime_of_output(target)
+    narrow = runtime is None or not runtime.has_bfloat16
+    return narrow and any(p.data.dtype == "bfloat16" for p in source.parameters())
 
 
 def _size(graph: Graph) -> int:
