@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...ir import Module, ModuleTree
-from .names import Names
+from .names import Names, is_identifier
 
 PLAIN_SEQUENCES = ("Sequential", "SequentialCell", "HybridSequential")
 """Classes that chain their children and are no class of the source's author."""
@@ -37,7 +37,7 @@ def borrowed_layers(tree: ModuleTree, key: int, names: Names) -> dict[int, str]:
         if first == f"{path}.{own}":
             continue
         owner, _, attribute = first.rpartition(".")
-        if owner != above or names.attribute(attribute) != attribute or attribute.isdigit():
+        if owner != above or names.attribute(attribute) != attribute or not is_identifier(attribute):
             return {}
         found[child] = attribute
     return found

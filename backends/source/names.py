@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
+_HELD = re.compile(r"[\w +:@#-]+")
+"""Names that a text in quotes has as they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -19,6 +22,7 @@ class Names:
         top: names at the top of a file: its imports, its functions, its helpers.
         called: those of them that a variable could be named with.
         ascii_only: whether the framework refuses names of parameters that are not ASCII.
+        holds_any: whether an attribute may have a name that is no identifier: ``setattr(self, "conv-1", …)``.
     """
 
     reserved: Callable[[], frozenset[str]] = frozenset
@@ -26,11 +30,16 @@ class Names:
     top: frozenset[str] = frozenset()
     called: frozenset[str] = frozenset()
     ascii_only: bool = False
+    holds_any: bool = False
 
     def attribute(self, name: str, taken: Container[str] = ()) -> str:
-        """Return an attribute name: `name`, with a trailing ``_`` where that is reserved or taken."""
+        """Return an attribute name: `name`, with a trailing ``_`` where that is reserved or taken.
+
+        Where attributes need not be identifiers, `name` stays what it is.
+        """
         plain = [f"u{ord(c):04x}" if self.ascii_only and not c.isascii() else c for c in name]
-        found, reserved = identifier("".join(plain)), self.reserved()
+        is_held = self.holds_any and _HELD.fullmatch(name)
+        found, reserved = name if is_held else identifier("".join(plain)), self.reserved()
         while found in reserved or found in taken:
             found += "_"
         return found
@@ -49,6 +58,11 @@ class Names:
         """Return a local variable's name, in snake case."""
         snake = snake_case(identifier(name))
         return f"{snake}_" if keyword.iskeyword(snake) or snake in {"self", *self.called} else snake
+
+
+def is_identifier(name: str) -> bool:
+    """Whether source can write a name, or several joined by dots, behind a dot."""
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
 
 
 def identifier(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...ir import BackendError, Graph, Parameter
 from .class_definition import Class
@@ -39,6 +40,8 @@ def make_program(
             place="the root graph",
             hint="the pass freeze-state of the default pipeline keeps the current values",
         )
+    if graph.origin.framework != dialect.keeps:  # no checkpoint of the framework's has the source's names
+        dialect = replace(dialect, names=replace(dialect.names, holds_any=False))
     net = build_net(Contraction(graph), dialect, explicit=explicit)
     classes, factories = define_classes(net)
     program = Program("")

@@ -27,10 +27,12 @@ from .expressions import (
     Progression,
     Quoted,
     Slice,
+    Step,
     Tuple,
     Use,
     literal_source,
 )
+from .names import is_identifier
 from .progressions import REPEATED, common_form, longest_progression
 from .traversal import children
 
@@ -82,15 +84,18 @@ class Renderer:
         if isinstance(part, Call):
             if part.callee == LIST:
                 return self._list(part)
+            if part.callee == "OrderedDict" and not all(is_identifier(a.name) for a in part.arguments):
+                pairs = [f"{literal_source(a.name)}: {self.text(a.value)}" for a in part.arguments]
+                return f"OrderedDict({{{', '.join(pairs)}}})"
             return f"{self.text(part.callee)}({self.arguments(part)})"
         if isinstance(part, Access):
-            return "self" + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in part.steps)
+            return member_text("self", part.steps)
         if isinstance(part, NnClass):
             return f"nn.{part.name}"
         if isinstance(part, Helper):
             return part.name
         if isinstance(part, Attribute):
-            return f"{self.text(part.owner)}.{part.name}"
+            return member_text(self.text(part.owner), (part.name,))
         if isinstance(part, Device):
             return self.device()
         if isinstance(part, Quoted):
@@ -263,6 +268,24 @@ class Renderer:
         if isinstance(value, Device):
             return not self.device()
         return isinstance(value, Literal) and self.is_fixed(value) and _same(value.value, argument.default)
+
+
+def member_text(owner: str, steps: Sequence[Step]) -> str:
+    """Return ``self.layers[0].conv``, or ``getattr(self, "conv-1")`` for a name that is no identifier."""
+    for step in steps:
+        if isinstance(step, int):
+            owner = f"{owner}[{step}]"
+        else:
+            owner = f"{owner}.{step}" if is_identifier(step) else f'getattr({owner}, "{step}")'
+    return owner
+
+
+def assignment_text(owner: str, steps: Sequence[Step], value: str) -> str:
+    """Return ``self.conv = …``, or ``setattr(self, "conv-1", …)`` for a name that is no identifier."""
+    *above, last = steps
+    if isinstance(last, int) or is_identifier(last):
+        return f"{member_text(owner, steps)} = {value}"
+    return f'setattr({member_text(owner, above)}, "{last}", {value})'
 
 
 def _same(a: object, b: object) -> bool:

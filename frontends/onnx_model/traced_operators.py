@@ -113,7 +113,7 @@ def adaptive_average(call: Call) -> Value:
 def group_norm(call: Call) -> Value:
     """Return a normalisation of groups of channels; its parts where the channels are not axis 1."""
     groups, epsilon, rank = int(call.take("num_groups")), float(call.take("epsilon")), int(call.take("rank"))
-    x, (count,) = call.value(0), call.type(1).shape or (0,)
+    x = call.value(0)
     sizes = call.array(3) if len(call.operands) > 3 else None
     given = call.type(0).shape
     if given is not None and len(given) == rank and (sizes is None or tuple(sizes.tolist()) == given):
@@ -123,7 +123,7 @@ def group_norm(call: Call) -> Value:
     ones, zeros = (call.b.constant(np.full(groups, n), call.dtype()) for n in (1, 0))
     normal = call.op("InstanceNormalization", apart, ones, zeros, epsilon=epsilon)
     normal = call.op("Reshape", normal, call.op("Shape", x) if sizes is None else call.value(3))
-    wide = call.ints([int(count), *[1] * (rank - 2)])
+    wide = call.ints([-1, *[1] * (rank - 2)])
     scale, shift = (call.op("Reshape", call.value(slot), wide) for slot in (1, 2))
     return call.op("Add", call.op("Mul", normal, scale), shift)
 

@@ -393,3 +393,49 @@ def test_a_copy_of_another_type_computes_in_float32_where_that_of_the_source_doe
     for one, other in zip(found, expected, strict=True):
         assert torch.isfinite(one).all()
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance * other.abs().max().item())
+
+
+class Named(nn.Module):
+    """A net whose names are no identifiers: of layers, of parameters, in sequences and in a dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.add_module("layer-1", nn.Conv2d(3, 4, 3))
+        self.add_module("class", nn.BatchNorm2d(4))
+        parts = {"conv-a": nn.Conv2d(4, 4, 1), "act": nn.ReLU()}
+        for name, part in parts.items():
+            self.add_module("block 2", nn.Sequential()) if name == "conv-a" else None
+            getattr(self, "block 2").add_module(name, part)
+        self.register_parameter("my-scale", nn.Parameter(torch.rand(4, 1, 1)))
+        self.register_buffer("shift:1", torch.rand(1))
+        self.branches = nn.ModuleDict({"3x3": nn.Conv2d(4, 4, 3, padding=1), "1": nn.Conv2d(4, 4, 1)})
+        self.add_module("tied-1", nn.Linear(4, 4))
+        self.add_module("tied-2", nn.Linear(4, 4))
+        getattr(self, "tied-2").weight = getattr(self, "tied-1").weight
+        for number in (1, 2, 3):
+            self.add_module(f"dense-{number}", nn.Linear(4, 4))
+        self.add_module('quo"te', nn.Linear(4, 2))
+
+    def forward(self, x):
+        x = getattr(self, "class")(getattr(self, "layer-1")(x))
+        x = getattr(self, "block 2")(x) * getattr(self, "my-scale") + getattr(self, "shift:1")
+        x = sum(branch(x) for branch in self.branches.values()).mean((2, 3))
+        x = getattr(self, "tied-2")(getattr(self, "tied-1")(x).relu())
+        for number in (1, 2, 3):
+            x = getattr(self, f"dense-{number}")(x).relu()
+        return getattr(self, 'quo"te')(x)
+
+
+def test_names_that_are_no_identifiers_stay(tmp_path):
+    """All but those that a text in quotes does not have as they are."""
+    torch.manual_seed(0)
+    net, x = Named().eval(), torch.randn(2, 3, 6, 6)
+    module, text = emitted(net, (x,), tmp_path / "out")
+    built = module.build(None)
+    state = {name.replace('"', "_"): value for name, value in net.state_dict().items()}
+    built.load_state_dict(state)
+    torch.testing.assert_close(built.eval()(x), net(x))
+    assert 'setattr(self, "layer-1", nn.Conv2d(3, 4, 3))' in text
+    assert "self.act" not in text
+    assert built.get_parameter("tied-1.weight") is built.get_parameter("tied-2.weight")
+    torch.export.export(built, (x,), strict=False)

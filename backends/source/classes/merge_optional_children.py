@@ -8,6 +8,7 @@ from ....ir import Value
 from ..class_definition import Class, ConstructorArgument
 from ..definitions import Definition
 from ..expressions import ANY, Expression, Literal, Part, Use, first_call
+from ..names import is_identifier
 from ..traversal import leave_out_absent, literals, shape_of, substitute
 from .structure import structure, tag_types
 
@@ -123,6 +124,7 @@ def _find_step_of(definition: Definition, child: str) -> tuple[int, Value] | Non
     steps = [i for i, s in enumerate(definition.statements) if s.name == child]
     if (
         len(steps) != 1
+        or not is_identifier(child)  # which an argument of the constructor is named after
         or len(definition.statements[steps[0]].targets) != 1
         or definition.statements[steps[0]].results
     ):

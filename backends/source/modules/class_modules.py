@@ -104,7 +104,7 @@ def _adopt_children(
         return
     names = net.dialect.names
     for name, child in sort_borrowed(net.tree, emitted, names).items():
-        attribute = names.attribute(f"layer{name}" if name.isdigit() else name, taken)
+        attribute = names.attribute(f"layer{name}" if name.isdigit() and not names.holds_any else name, taken)
         taken.add(attribute)
         if name in aliases:
             made.aliases[name] = (attribute, True)

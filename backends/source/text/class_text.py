@@ -19,6 +19,7 @@ from ..expressions import (
     Quoted,
     literal_source,
 )
+from ..rendering import assignment_text
 from .class_renderer import ClassRenderer
 from .method import write_methods
 
@@ -59,7 +60,8 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool, *, marks_undrawn
             setup.append(_undrawn_comment(undrawn[name]))
         if name in class_.branches:
             built = renderer.text(class_.branches[name])
-            setup += [f"self.{name} = None", f"if {part}:", f"    self.{name} = {built}"]
+            made = [assignment_text("self", (name,), value) for value in ("None", built)]
+            setup += [made[0], f"if {part}:", f"    {made[1]}"]
         elif isinstance(part, NumberedLayers):
             head = f"for {renderer.counter} in range({renderer.text(part.count)}):"
             made = f"setattr(self, {renderer.numbered_name(part)}, {renderer.text(part.member)})"
@@ -70,8 +72,9 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool, *, marks_undrawn
             )
         elif name:
             before, built = _construct_attribute(class_, renderer, name, part, dialect.sequential)
-            setup += [*before, f"self.{name} = {built}"]
-    setup += [f"{renderer.text(a)} = {renderer.text(b)}  # tied" for a, b in definition.assignments]
+            setup += [*before, assignment_text("self", (name,), built)]
+    for a, b in definition.assignments:
+        setup.append(f"{assignment_text('self', a.steps, renderer.text(b))}  # tied")
     if setup != ["super().__init__()"] or not definition.has_body:
         lines += [f"    def __init__({', '.join(signature)}):", *(f"        {line}" for line in setup), ""]
     if definition.has_body:

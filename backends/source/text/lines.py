@@ -11,6 +11,7 @@ from ....ir import Value
 from ..definitions import Definition
 from ..dialect import Dialect
 from ..expressions import Access, Argument, Call, Part, Step, container_of
+from ..rendering import member_text
 
 _LONGEST = 12
 """Maximum number of lines in one iteration of a loop."""
@@ -85,7 +86,7 @@ def written_access(access: Access, substitution: Substitution) -> str:
     known = [n for n in range(len(access.steps), 0, -1) if access.steps[:n] in substitution.members]
     start = substitution.members[access.steps[: known[0]]] if known else "self"
     rest = access.steps[known[0] :] if known else access.steps
-    return start + "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in rest)
+    return member_text(start, rest)
 
 
 def with_loops(
