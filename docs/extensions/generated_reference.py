@@ -13,6 +13,7 @@ from typing import Any
 import click
 from coverage_tables import write_certificates, write_corpora
 from difference_tables import write_differences, write_releases
+from mint_table import write_mint
 from sphinx.application import Sphinx
 
 from regraft.commands.helping import say_option
@@ -21,6 +22,17 @@ from regraft.commands.language import say, say_lines
 ROOT = Path(__file__).resolve().parents[2]
 LINE = re.compile(r"^% generated: ([\w-]+)$", re.MULTILINE)
 WORDS = {
+    "measured": "测量",
+    "equal to torch": "与 torch 相同",
+    "different": "不同",
+    "raises": "报错",
+    "of": "总数",
+    "layers, PyNative": "层，PyNative",
+    "layers, graph": "层，图模式",
+    "layers, gradient": "层，梯度",
+    "functions, PyNative": "函数，PyNative",
+    "functions, gradient": "函数，梯度",
+    "Layers that raise in PyNative mode on CPU": "在 CPU 的 PyNative 模式下报错的层",
     "use": "用法",
     "since": "始于",
     "write": "应写",
@@ -257,6 +269,7 @@ GENERATED: dict[str, Callable[[Writer], None]] = {
     "certificates": write_certificates,
     "differences": write_differences,
     "releases": write_releases,
+    "mint": write_mint,
     **{name: write_measured(name) for name in ("mutants", "right", "kills")},
 }
 
