@@ -125,3 +125,17 @@ def record(graph: Graph) -> Provenance:
         },
         {m.key: graph.modules.path(m.key) for m in graph.modules},
     )
+
+
+def source_call_names(graph: Graph) -> dict[int, str]:
+    """Return the name of every call by its key; of modules that became one, those of the source in turn."""
+    names, provenance = graph.modules.call_names(), graph.provenance
+    turns: dict[int, list[str]] = {}
+    for gone, kept in provenance.merged.items() if provenance is not None else ():
+        paths = provenance.modules if provenance is not None else {}
+        if gone in paths and kept in paths and kept in graph.modules:
+            turns.setdefault(kept, [paths[kept]]).append(paths[gone])
+    for module, paths in turns.items():
+        for turn, call in enumerate(graph.modules.calls(module)):
+            names[call.key] = f"{paths[turn % len(paths)]}#{turn // len(paths) + 1}"
+    return names

@@ -18,6 +18,7 @@ from .layouts.transposed_views import replace_by_transpose
 from .twinning.branches import expand_pattern, find_branches, report_branch
 from .twinning.copying import find_statistics, has_twin, make_twin
 from .twinning.joining import join_twins
+from .twinning.modules import join_modules
 
 _RANKS = 5  # of tensors whose axes are tried in every order
 
@@ -35,7 +36,8 @@ class TieWeights(Pass):
         stands for the rest of the names (``tie=*+sha-*``). Parameters that are the same memory are tied
         without being asked: that is a fact of the source. One that is another with its axes in another
         order (``head = Parameter(embed.weight.T)``) becomes a Transpose of it. ``by=value`` ties equal
-        values too.
+        values too. Modules of one structure whose parameters were all tied by ``tie`` become one module,
+        called for both.
 
         ``twin=INPUT+NEW`` clones what depends on an input onto a new input, with the same parameters and
         second calls of the same modules; the new outputs come after the old ones and are called
@@ -92,6 +94,7 @@ class TieWeights(Pass):
         "TW105": "nodes that depend on an input have a twin on a new input",
         "TW109": "two branches with one structure, and names that differ in a prefix, train separately",
         "TW107": "the net ends at an internal output",
+        "TW110": "modules whose parameters were all tied are one module, called several times",
         "TW108": "branches that share a BatchNormalization update its statistics once each in training",
     }
 
@@ -105,9 +108,12 @@ class TieWeights(Pass):
     def run(self, graph: Graph) -> list[Change]:
         """Tie; see the class."""
         changes: list[Change] = []
+        tied: set[int] = set()
         for group in self.tie:
             for names in expand_pattern(graph, group):
                 changes += _tie_group(graph, names)
+                tied.add(_find(graph, names[0]).key)
+        changes += join_modules(graph, tied) if tied else []
         if self.by != "none":
             changes += _tie_same_memory(graph)
             apart = [] if self.by == "value" else find_branches(graph)

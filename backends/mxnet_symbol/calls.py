@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir import Graph
+from ...ir.provenance import source_call_names
 from .symbol import Node
 
 
@@ -16,7 +17,7 @@ def call_rows(graph: Graph, nodes: Sequence[Node]) -> list[dict[str, object]]:
         nodes: those of the symbol, with the calls that they were emitted in.
     """
     tree = graph.modules
-    names = tree.call_names()
+    names = source_call_names(graph)
     rows: dict[str, dict[str, object]] = {}
     inside: dict[str, list[str]] = {}
     for call in tree.calls():

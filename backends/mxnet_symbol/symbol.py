@@ -17,6 +17,7 @@ from ...ir import (
     TensorData,
     Value,
 )
+from ...ir.provenance import source_call_names
 from ...ir.table import Table
 from ..view import OperatorView
 
@@ -58,7 +59,7 @@ class SymbolBuilder:
     def __init__(self, graph: Graph, names: dict[int, str]) -> None:
         self.graph = graph
         self.names = names
-        self.call_names = graph.modules.call_names()
+        self.call_names = source_call_names(graph)
         self.nodes: list[Node] = []
         self.values: dict[Value, Reference] = {}
         self.labels: dict[str, Reference] = {}

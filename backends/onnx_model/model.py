@@ -27,6 +27,7 @@ from ...ir import (
 )
 from ...ir.inference import attribute_proto
 from ...ir.outside.onnx_functions import CALLS, NODE_CALL, NODE_CLASS, UniqueNames, caller, scope
+from ...ir.provenance import source_call_names
 from ...ir.types import type_to_proto
 from ...passes.base import Pass
 from ..lowering import lower
@@ -104,7 +105,7 @@ class _Emission:
         self.data = data
         self.parameters = used_parameters(graph)
         check_interface(graph, self.parameters)
-        self.call_names = graph.modules.call_names()
+        self.call_names = source_call_names(graph)
         # a layer that took in a normalisation computes what that did, and no longer what it did itself
         self.folded = {} if graph.provenance is None else graph.provenance.folded
         self.entered = set() if graph.provenance is None else graph.provenance.entered

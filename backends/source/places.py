@@ -56,8 +56,8 @@ def record_places(net: EmittedNet, program: Program) -> None:
         if emitted[key] != sources[key]:
             program.renamed_modules[sources[key]] = emitted[key]
     for key, other in provenance.merged.items() if provenance else ():
+        program.renamed_modules[sources[other]] = emitted[other]  # which is called first
         program.renamed_modules[sources[key]] = emitted[other]
-        program.renamed_modules[sources[other]] = emitted[other]
     for parameter, holders in net.modules.declared.items():
         state = net.by_module[holders[0]].state[parameter]
         node = net.graph.parameter(parameter)

@@ -106,11 +106,13 @@ def _adopt_children(
     for name, child in sort_borrowed(net.tree, emitted, names).items():
         attribute = names.attribute(f"layer{name}" if name.isdigit() and not names.holds_any else name, taken)
         taken.add(attribute)
-        if name in aliases:
-            made.aliases[name] = (attribute, True)
-        else:
+        if name not in aliases:
             made.children[child] = attribute
-        definition.attributes.append((attribute, Member(child)))
+            definition.attributes.append((attribute, Member(child)))
+            continue
+        first = made.children.get(child)  # which the constructor has by now
+        made.aliases[name] = (attribute, first is None)
+        definition.attributes.append((attribute, Member(child) if first is None else Access((first,))))
 
 
 def _share_modules(net: EmittedNet, module: Module, definition: Definition) -> None:
