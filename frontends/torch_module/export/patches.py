@@ -1,6 +1,6 @@
 """The functions of torch that are replaced while a module is captured, a row each; all are put back.
 
-Beside them `tracing.py` adds to torch: a rule of shapes, and a `print` that prints nothing.
+Beside them `tracing.py` adds to torch a `print` that prints nothing.
 
 `patched` takes only what a row names. A row says why, and whether a torch without that function will do:
 one whose name has a leading underscore may be gone in the next version.
@@ -133,6 +133,12 @@ PATCHES = (
         "torch.fx.experimental.proxy_tensor",
         "_extract_tensor_metadata",
         "node.meta['tensor_meta'] says again what node.meta['val'] says",
+        saves_only=True,
+    ),
+    Patch(
+        "torch._subclasses.fake_tensor:FakeTensorMode",
+        "_cached_dispatch_impl",
+        "finds shapes by rules, in place of decompositions",
         saves_only=True,
     ),
     Patch(

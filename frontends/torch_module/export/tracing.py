@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .patches import original, patched
+from .shape_rules import shapes_by_rule
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +29,7 @@ def lean_tracing(module: Module) -> Iterator[None]:
     with ExitStack() as stack:  # an attribute of a model's own may hide its `parameters`
         stack.enter_context(frozen(torch.nn.Module.parameters(module)))
         stack.enter_context(_without_code())
-        stack.enter_context(_shapes_by_rule())
+        stack.enter_context(shapes_by_rule())
         proxies = "torch.fx.experimental.proxy_tensor"
         stack.enter_context(patched(proxies, _extract_tensor_metadata=lambda _value: None))
         stack.enter_context(patched("torch.utils._traceback", _extract_symbolized_tb=_frames))
@@ -115,35 +116,3 @@ def _frames(symbolized: Sequence[dict[str, Any]], skip: int) -> traceback.StackS
             for f in reversed(symbolized[skip:])
         ]
     )
-
-
-@contextmanager
-def _shapes_by_rule() -> Iterator[None]:
-    """State the output shape of BatchNormalization with symbolic sizes, which torch finds by computing.
-
-    torch's own decomposition is thirty operators, and what the outer operator checks is checked before.
-    """
-    import torch
-
-    fakes = importlib.import_module("torch._subclasses.fake_impls")
-    find = getattr(fakes, "get_fast_op_impls", None)
-    operator = getattr(torch.ops.aten, "_native_batch_norm_legit_no_training", None)
-    rules: dict[Any, Any] = {} if find is None else find()
-    if find is None or operator is None or operator.default in rules:
-        yield
-        return
-    rules[operator.default] = _normalised
-    try:
-        yield
-    finally:
-        del rules[operator.default]
-
-
-def _normalised(mode: Any, x: torch.Tensor, *_: object, **__: object) -> tuple[torch.Tensor, ...]:
-    """Return the normalised values and the statistics, of which there are none outside training."""
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
-
-    with in_kernel_invocation_manager(mode):
-        values = (torch.empty_like(x), *(torch.empty(0, dtype=x.dtype, device="meta") for _ in range(2)))
-    return tuple(FakeTensor(mode, value, x.device) for value in values)

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import proxy_tensor
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _traceback
 
 import regraft
-from regraft.frontends.torch_module.export import capture
+from regraft.frontends.torch_module.export import capture, shape_rules
 from regraft.frontends.torch_module.export import opaque_layers as whole
 
 
@@ -62,6 +64,74 @@ def test_channels_that_do_not_fit_a_normalisation_are_refused():
     net = nn.Sequential(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(6))
     with pytest.raises(regraft.RegraftError, match="E103"):
         regraft.load(net, (np.zeros((2, 3, 4, 4), np.float32),))
+
+
+def _symbolic(mode, shape, dtype=torch.float32):
+    """A fake tensor whose sizes are symbols where they are negative."""
+    context = StatelessSymbolicContext(
+        dynamic_sizes=[DimDynamic.DYNAMIC if n < 0 else DimDynamic.STATIC for n in shape]
+    )
+    return mode.from_tensor(torch.zeros([abs(n) for n in shape], dtype=dtype), symbolic_context=context)
+
+
+AT = torch.ops.aten
+IMAGE, ROWS, BATCH = (-5, 6, 8, 9), (-5, 6), (-5, 7, 6)
+RULED = [
+    (AT.gelu.default, lambda new: [new(IMAGE)]),
+    (AT.gelu.default, lambda new: [new(IMAGE, torch.float64)]),
+    (AT.hardtanh.default, lambda new: [new(IMAGE), 0.0, 6.0]),
+    (AT.silu.default, lambda new: [new(ROWS)]),
+    (AT.native_layer_norm.default, lambda new: [new(BATCH), [6], new((6,)), new((6,)), 1e-5]),
+    (AT.native_layer_norm.default, lambda new: [new(BATCH), [7, 6], None, None, 1e-5]),
+    (AT._softmax.default, lambda new: [new(BATCH), -1, False]),
+    (AT.addmm.default, lambda new: [new((4,)), new(ROWS), new((6, 4))]),
+    (AT.mm.default, lambda new: [new(ROWS), new((6, 4))]),
+    (AT.bmm.default, lambda new: [(x := new(BATCH)), AT.transpose.int(x, 1, 2)]),
+    (AT.cat.default, lambda new: [[(x := new(IMAGE)), x.clone(), x[:, :2].clone()], 1]),
+    (AT.cat.default, lambda new: [[(x := new(IMAGE)), x.clone()], -1]),
+    (AT.convolution.default, lambda new: [new(IMAGE), new((4, 3, 3, 2)), new((4,)), *_conv(2)]),
+    (AT.convolution.default, lambda new: [new(IMAGE), new((4, 6, 1, 1)), None, *_conv(1)]),
+    (AT.view.default, lambda new: [(x := new(IMAGE)), [x.shape[0] * 6, 72]]),
+    (AT.view.default, lambda new: [(x := new(IMAGE)), [x.shape[0], 2, 3, 4, 18]]),
+    (AT.permute.default, lambda new: [new(IMAGE), [0, 2, -1, 1]]),
+    (AT.transpose.int, lambda new: [new(IMAGE), 1, -1]),
+    (AT.t.default, lambda new: [new(ROWS)]),
+]
+UNRULED = [
+    (AT.gelu.default, lambda new: [AT.permute.default(new(IMAGE), [0, 3, 1, 2])]),
+    (AT.gelu.default, lambda new: [new(IMAGE)[:, ::2]]),
+    (AT.cat.default, lambda new: [[new(BATCH), new(BATCH, torch.float64)], 1]),
+    (AT.cat.default, lambda new: [[(x := new(IMAGE)), x[:, :, :0]], 2]),
+    (AT.convolution.default, lambda new: [new((-5, 6, -8, 9)), new((4, 3, 3, 2)), new((4,)), *_conv(2)]),
+    (AT.view.default, lambda new: [new(IMAGE), [-1, 72]]),
+    (AT.view.default, lambda new: [AT.permute.default(new((-5, 6, 1, 9)), [0, 2, 1, 3]), [-1, 54]]),
+    (AT.addmm.default, lambda new: [(x := new(ROWS)), x, new((6, 6))]),
+]
+
+
+def _conv(groups):
+    return [2, 1], [1, 0], [1, 2], False, [0, 0], groups
+
+
+@pytest.mark.parametrize(("operator", "make"), [*RULED, *UNRULED])
+def test_a_rule_finds_what_torch_finds_and_asks_nothing(operator, make):
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    given = make(lambda shape, dtype=torch.float32: _symbolic(mode, shape, dtype))
+    guards = len(mode.shape_env.guards)
+    found = shape_rules._rules()[operator](*given)
+    assert len(mode.shape_env.guards) == guards
+    assert (found is not None) is ((operator, make) in RULED)
+    if found is not None:
+        wanted = operator(*given)
+        found, wanted = ([x] if isinstance(x, torch.Tensor) else x for x in (found, wanted))
+        for a, b in zip(found, wanted, strict=True):
+            assert repr((a.shape, a.stride(), a.dtype, a.device)) == repr(
+                (b.shape, b.stride(), b.dtype, b.device)
+            )
+            first = given[0][0] if isinstance(given[0], list) else given[0]
+            assert torch.SymInt in map(type, a.shape)
+            shared = [t.untyped_storage()._cdata == first.untyped_storage()._cdata for t in (a, b)]
+            assert shared[0] is shared[1]
 
 
 @pytest.mark.parametrize("rank", [2, 3])
