@@ -34,6 +34,7 @@ class Snapshot:
     Attributes:
         tensors: those found.
         has_changed: whether `restore` found anything to put back.
+        functions: the functions that calls of the models may run.
     """
 
     def __init__(
@@ -50,12 +51,13 @@ class Snapshot:
         callables = self._look_into(models)
         classes = [k for k in self._kinds if not _is_of_library(k)]
         code = ReachedCode([c.__module__ for c in (*classes, *callables) if hasattr(c, "__module__")])
-        callables += classes
-        while callables:
+        while callables or classes:
             known = len(self._kinds)
-            values = [v for c in callables for v in code.values_behind(c)]
+            values = [v for c in classes for v in code.values_behind_objects(c)]
+            values += [v for c in callables for v in code.values_behind(c)]
             callables = self._look_into(v for v in values if self._is_own(v, code))
-            callables += list(self._kinds)[known:]
+            classes = list(self._kinds)[known:]
+        self.functions: frozenset[types.FunctionType] = code.functions
         self._undo += code.undo
         self._undo += [_class_kept(k) for k in {*self._kinds, *code.classes} if not _is_of_library(k)]
 

@@ -14,6 +14,10 @@ _Undo = Callable[[], bool]
 _MISSING = object()
 _ENTRIES = frozenset({"forward", "construct"})
 """The methods by which a framework runs a module; those with two underscores are run by Python."""
+_CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__"})
+"""Methods that make an object: of a class whose objects are there already they count where code names it."""
+_ROOTS = frozenset({"torch.nn.modules.module", "mindspore.nn.cell", "builtins"})
+"""Where the classes of all modules are defined: of their methods a call runs those with two underscores."""
 
 _STORE_GLOBAL = opmap["STORE_GLOBAL"]
 _CACHED = type(functools.cache(len))
@@ -30,9 +34,9 @@ _LIBRARIES = sys.stdlib_module_names | {"torch", "mindspore", "numpy", "regraft"
 class ReachedCode:
     """Functions that calls of a model may run, found by the names in their code; nothing is run.
 
-    A method counts from the time that some code has its name, so that what only constructs, loads or saves a
-    model is left out. Of packages that are not the model's own, caches of functools count and nothing else:
-    they may have threads that change what they hold.
+    A method counts from the time that some code has its name, or where a framework's class has one of that
+    name, so that what only constructs, loads or saves a model is left out. Of packages that are not the
+    model's own, caches of functools count and nothing else: they may have threads that change what they hold.
 
     Args:
         own: the names of the Python modules that define the model's classes and functions.
@@ -49,6 +53,7 @@ class ReachedCode:
         self._own = {_package(name) for name in own} - _LIBRARIES
         self._names: set[str] = set()
         self._waiting: dict[str, list[Any]] = {}
+        self._constructors: dict[int, list[Any]] = {}
         self._seen: dict[int, Any] = {}
         self._values: list[Any] = []
 
@@ -57,12 +62,29 @@ class ReachedCode:
         package = _package(name)
         return package in self._own or not (package in _LIBRARIES or _is_installed(package))
 
+    @property
+    def functions(self) -> frozenset[types.FunctionType]:
+        """The functions found."""
+        return frozenset(f for f in self._seen.values() if isinstance(f, types.FunctionType))
+
     def values_behind(self, found: Any) -> list[Any]:
         """Return what a function, a class or another callable gives access to, each object once."""
-        todo = [found]
+        return self._values_behind([found])
+
+    def values_behind_objects(self, kind: type) -> list[Any]:
+        """Return what the methods of objects that are there give access to, each object once."""
+        todo: list[Any] = []
+        for base in kind.__mro__:
+            if id(base) not in self._seen:
+                self._seen[id(base)] = base
+                todo += self._of_class(base, constructs=False)
+        return self._values_behind(todo)
+
+    def _values_behind(self, todo: list[Any]) -> list[Any]:
         while todo:
             current = todo.pop()
             if id(current) in self._seen:
+                todo += self._constructors.pop(id(current), ())
                 continue
             self._seen[id(current)] = current  # held, so that no other takes its identity
             if isinstance(current, _WRAPPERS):
@@ -91,13 +113,17 @@ class ReachedCode:
             return [found.func, *found.args, *found.keywords.values()]
         return [found.func if isinstance(found, functools.cached_property) else found.__func__]
 
-    def _of_class(self, kind: type) -> list[Any]:
+    def _of_class(self, kind: type, *, constructs: bool = True) -> list[Any]:
         if not self.is_own(kind.__module__):
             return []
         self.classes.append(kind)
-        ready: list[Any] = list(kind.__mro__[1:])
+        ready: list[Any] = list(kind.__mro__[1:]) if constructs else []
+        called = self._names | _ENTRIES
+        of_libraries = [base for base in kind.__mro__ if _is_part_of_library(base)]
         for name, value in vars(kind).items():
-            if name in self._names or name in _ENTRIES or name.startswith("__"):
+            if name in _CONSTRUCTORS and not constructs:
+                self._constructors.setdefault(id(kind), []).append(value)
+            elif name in called or name.startswith("__") or any(hasattr(b, name) for b in of_libraries):
                 ready.append(value)
             else:
                 self._waiting.setdefault(name, []).append(value)
@@ -120,15 +146,31 @@ class ReachedCode:
         stored = {name for code in codes for name in _stored_globals(code)}
         if stored:
             self.undo.append(_names_kept(home, stored))
-        for cell in function.__closure__ or ():
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             self.undo.append(_cell_kept(cell))
-            found += _contents(cell)
+            if name != "__class__":  # of `super()`, which makes no object
+                found += _contents(cell)
         found += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         found.append(function.__dict__)
+        if "__class__" in names:  # which may make another object of it
+            found += [v for values in self._constructors.values() for v in values]
+        if "getattr" in names:
+            names |= self._names_built(codes)
         for name in names - self._names:
             found += [v for v in self._waiting.pop(name, ()) if isinstance(v, CALLABLES)]
         self._names |= names
         return found
+
+    def _names_built(self, codes: Iterable[types.CodeType]) -> set[str]:
+        """Return the names that methods wait by and that code with `getattr` may make of its strings."""
+        strings = [c for code in codes for c in code.co_consts if isinstance(c, str)]
+        begun = tuple(s for s in strings if s.isidentifier() and s.strip("_"))
+        return {name for name in self._waiting if name.startswith(begun)}
+
+
+def _is_part_of_library(kind: type) -> bool:
+    """Whether a class is a framework's, whose code may call what a class derived of it replaces."""
+    return kind.__module__ not in _ROOTS and _package(kind.__module__) in _LIBRARIES
 
 
 def _package(name: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from dis import get_instructions
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
     from torch.nn import Module
+
+    from ..modules.live_state import Untouched
 
 _WAYS = ("compil", "export", "trac", "dynamo", "proxy", "fake", "script")
 _REGISTERED = ("_parameters", "_buffers", "_modules")
@@ -123,7 +125,12 @@ def registered_constants(program: ExportedProgram, module: Module) -> dict[str, 
 
 
 def kept_between_calls(
-    module: Module, call: Callable[[], object], other_call: Callable[[], object], *, assigns: bool
+    module: Module,
+    call: Callable[[], object],
+    other_call: Callable[[], object],
+    *,
+    assigns: bool,
+    kept: Untouched,
 ) -> list[str]:
     """Return notes on attributes that a first call fills of its inputs, and that later calls go on to use.
 
@@ -133,37 +140,41 @@ def kept_between_calls(
         other_call: calls it on other inputs.
         assigns: whether it assigned an attribute, or changed what one holds, while it was traced. Otherwise
             only code that asks whether it is traced is a reason to call anything.
+        kept: what dry runs of it share.
     """
     kinds = {base for m in module.modules() for base in type(m).__mro__}
-    if not any(map(_may_keep, kinds)) or not (assigns or any(map(_asks_for_tracing, kinds))):
+    if not any(_may_keep(kind, kept.functions) for kind in kinds):
+        return []
+    if not assigns and not any(map(_asks_for_tracing, kinds)):
         return []
     before = {(id(e.module), e.name) for e in _entries(module)}
     try:
-        with dry_run(module):
+        with dry_run(module, kept):
             alone = other_call()
-        with dry_run(module):
+        with dry_run(module, kept):
             call()
             filled = [e for e in _entries(module) if (id(e.module), e.name) not in before]
             if not filled:
                 return []
             after = other_call()
-            kept = [e for e in filled if e.now() is e.value]
+            stayed = [e for e in filled if e.now() is e.value]
     except Exception:  # the model's own code may raise anything
         return []
-    if not kept or not differ(alone, after):
+    if not stayed or not differ(alone, after):
         return []
     return [
         f"`{place}` keeps a result of the first call, which later calls of the model use: the graph "
         f"computes it in each call"
-        for place in dict.fromkeys(e.place for e in kept)
+        for place in dict.fromkeys(e.place for e in stayed)
     ]
 
 
-def _may_keep(kind: type) -> bool:
+def _may_keep(kind: type, functions: Collection[FunctionType]) -> bool:
     """Whether a method of a class, other than those that make a module, assigns an attribute and reads it."""
     if kind.__module__.partition(".")[0] == "torch":
         return False
-    methods = [v for n, v in vars(kind).items() if isinstance(v, FunctionType) and n != "__init__"]
+    own = [v for n, v in vars(kind).items() if isinstance(v, FunctionType) and n != "__init__"]
+    methods = [method for method in own if method in functions]
     steps = [step for method in methods for step in get_instructions(method.__code__)]
     stored = {step.argval for step in steps if step.opname == "STORE_ATTR"}
     return any(step.opname == "LOAD_ATTR" and step.argval in stored for step in steps)

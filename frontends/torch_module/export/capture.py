@@ -15,7 +15,7 @@ import numpy as np
 from ....ir import ModelError
 from ...options import LoadOptions
 from ..modules.lazy import initialise, uninitialised, uninitialised_error
-from ..modules.live_state import assigned_by, may_assign, structure_kept
+from ..modules.live_state import Untouched, assigned_by, may_assign, structure_kept
 from ..modules.plain_tensors import require_plain
 from ..saved.program import Saved, read_program
 from ..symbols import is_symbolic
@@ -67,6 +67,7 @@ class Captured:
         arrange: the model's arguments and keywords from its tensors in order.
         idle: dropouts that drop in no mode.
         assumed: those of the notes on what holds for some inputs only.
+        kept: what dry runs of the model share.
         assigns: whether the model may have assigned attributes, or filled containers, when it was traced.
         equal_sizes: torch's symbol of a batch -> that of the first input's, where the program takes no other.
     """
@@ -79,6 +80,7 @@ class Captured:
     arrange: Arrange | None = None
     idle: set[Node] = field(default_factory=set)
     assumed: list[str] = field(default_factory=list)
+    kept: Untouched | None = None
     assigns: bool = True
     equal_sizes: dict[Any, Any] = field(default_factory=dict)
 
@@ -120,7 +122,11 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, number
         raise
     read = entries_read(found.program, module)
     if not read:
-        found.notes += [*drawn, *kept_between_calls(module, call, other_call, assigns=found.assigns)]
+        kept = found.kept or Untouched(module)
+        found.notes += [
+            *drawn,
+            *kept_between_calls(module, call, other_call, assigns=found.assigns, kept=kept),
+        ]
         return found
     caches = find_caches(module, read, call, other_call)
     if caches.refilled:
@@ -310,9 +316,10 @@ def require_runnable(captured: Captured) -> None:
 
 def assigned_values(captured: Captured) -> dict[str, np.ndarray]:
     """Return the values that a run on the example assigns to parameters and buffers, by name."""
-    if captured.module is None or not may_assign(captured.module):
+    kept = captured.kept
+    if captured.module is None or kept is None or not may_assign(kept.functions):
         return {}
-    with dry_run(captured.module):
+    with dry_run(captured.module, kept):
         found = assigned_by(captured.module, lambda: _run(captured))
     return {name: array_of(value) for name, value in found.items()}
 
@@ -398,22 +405,22 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         calls.clear()
         repetition = Repetition(module, calls)
         found = None
-        with repetition.repeating(), structure_kept(module) as kept:
+        with repetition.repeating(), structure_kept(module) as before:
             try:
                 found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
             except Exception:
                 if repetition.is_whole:  # else the fault is ours
                     raise
-        assigns = kept.has_changed or repetition.has_assigned()
+        assigns = before.has_changed or repetition.has_assigned()
         drawn = repetition.count > 0 and repetition.takes_back_draws()
-        if found is None or drawn or (repetition.count and kept.has_changed):
+        if found is None or drawn or (repetition.count and before.has_changed):
             calls.clear()
             with structure_kept(module):  # what one trace has left in a cache is nothing to the next
                 found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
         return without_new_buffers(without_vmap(found))
 
     with (
-        evaluation(module),
+        evaluation(module) as state,
         spelled_out(module, bound.further),
         layers_kept_whole(),
         wrapped_alone(),
@@ -441,9 +448,10 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),
         *(f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own),
     ]
+    kept = Untouched(module, state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found, idle = training_differences(module, args, kwargs)
+        found, idle = training_differences(module, args, kwargs, kept)
     freeze_norms(program, idle)
     return Captured(
         program,
@@ -454,6 +462,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         bound.arrange,
         idle_dropouts(program, idle),
         assumed,
+        kept,
         assigns,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ...live_objects import Snapshot
 from ..modules.live_state import Untouched, structure_kept
 from .patches import original, patched
 
@@ -15,23 +16,30 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def evaluation(module: Module) -> Iterator[None]:
+def evaluation(module: Module) -> Iterator[Snapshot]:
     """Switch to evaluation mode without calling the model's own `train`; restore everything afterwards.
+
+    The block gets the state before it.
 
     A forward that keeps what it computed (a table of biases), or assigns a weight anew, would keep
     torch.export's tensors without values. Values that a real call writes are `dry_run`'s to undo.
     """
-    with structure_kept(module), _switched(module):
-        yield
+    with structure_kept(module) as state, _switched(module):
+        yield state
 
 
 @contextmanager
-def dry_run(module: Module) -> Iterator[None]:
-    """Switch to evaluation mode for calls without gradients; then restore values and random state too."""
+def dry_run(module: Module, kept: Untouched | None = None) -> Iterator[None]:
+    """Switch to evaluation mode for calls without gradients; then restore values and random state too.
+
+    Args:
+        module: the module.
+        kept: what the dry runs of a module share that follow one another.
+    """
     import torch
 
     seeds = torch.random.fork_rng(devices=[])
-    with Untouched(module), _switched(module), seeds, torch.no_grad():
+    with kept or Untouched(module), _switched(module), seeds, torch.no_grad():
         yield
 
 

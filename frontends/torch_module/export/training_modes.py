@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..modules.live_state import Untouched
 from .evaluation_mode import dry_run, plainly
 from .module_stacks import normalised_stack
 from .tracing import unlogged
@@ -43,23 +44,27 @@ as inference: nothing is dropped, or nothing normalised by the batch's own stati
 
 
 def training_differences(
-    module: Module, args: Sequence[Any], keywords: Mapping[str, Any]
+    module: Module,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    kept: Untouched,
 ) -> tuple[list[str], Idle]:
     """Run the module once in each mode, without gradients; where they differ, and what is idle in both.
 
-    Layers of torch itself are known; only modules whose own code reads `training` or drops are a reason to
-    run anything. Nothing is computed, unless the code asks for values: tensors on the meta device are five
-    times faster than fake ones, which take what lies on another device, too. Attributes, buffers and random
-    state are put back.
+    Layers of torch itself are known; only modules whose own code reads `training` or drops, in functions that
+    calls may run, are a reason to run anything. Nothing is computed, unless the code asks for values: tensors
+    on the meta device are five times faster than fake ones, which take what lies on another device, too.
+    Attributes, buffers and random state are put back.
     """
-    kinds = {type(m) for m in module.modules()}
-    if not any(map(_could_differ, kinds)):
+    kinds, functions = {type(m) for m in module.modules()}, kept.functions
+    if not any(_could_differ(kind, functions) for kind in kinds):
         return [], {}
     inference, training, idle = Calls(), Calls(), Idle()
     error: Exception | None = None
-    for tensors in ("fake", "real") if any(map(_asks_where, kinds)) else ("meta", "fake", "real"):
-        inference, unknown, _ = _calls(module, args, keywords, tensors, training=False)
-        training, error, idle = _calls(module, args, keywords, tensors, training=True)
+    ways: Sequence[Tensors] = ("meta", "fake", "real")
+    for tensors in ways[1:] if any(_asks_where(kind, functions) for kind in kinds) else ways:
+        inference, unknown, _ = _calls(module, args, keywords, tensors, kept, training=False)
+        training, error, idle = _calls(module, args, keywords, tensors, kept, training=True)
         if unknown is None and error is None:
             break
     if error is not None:
@@ -110,25 +115,24 @@ _NORM_NODE = "aten.batch_norm.default"
 _MOMENTUM = 6  # its place among the arguments
 
 
-def _could_differ(kind: type) -> bool:
-    return any(
-        not _of_torch(base) and any(_names(f.__code__) & _TELLING for f in _functions(base))
-        for base in kind.__mro__
-    )
+def _could_differ(kind: type, functions: Collection[FunctionType]) -> bool:
+    return any(names & _TELLING for names in _names_in(kind, functions))
 
 
-def _asks_where(kind: type) -> bool:
+def _asks_where(kind: type, functions: Collection[FunctionType]) -> bool:
     """Whether code of a class that is not torch's asks on which device a tensor lies."""
-    named = (_names(f.__code__) for base in kind.__mro__ if not _of_torch(base) for f in _functions(base))
-    return any(names & _PLACES or {"device", "type"} <= names for names in named)
+    return any(names & _PLACES or {"device", "type"} <= names for names in _names_in(kind, functions))
+
+
+def _names_in(kind: type, functions: Collection[FunctionType]) -> Iterator[set[str]]:
+    """Yield the names in the code of each method of a class that is not torch's, of those among functions."""
+    for base in kind.__mro__:
+        methods = () if _of_torch(base) else vars(base).values()
+        yield from (_names(f.__code__) for f in methods if isinstance(f, FunctionType) and f in functions)
 
 
 def _of_torch(kind: type) -> bool:
     return kind.__module__.startswith("torch.nn.") or kind is object
-
-
-def _functions(kind: type) -> Iterable[Any]:
-    return (value for value in vars(kind).values() if isinstance(getattr(value, "__code__", None), CodeType))
 
 
 def _names(code: CodeType) -> set[str]:
@@ -140,7 +144,13 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _calls(
-    module: Module, args: Sequence[Any], keywords: Mapping[str, Any], tensors: Tensors, *, training: bool
+    module: Module,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    tensors: Tensors,
+    kept: Untouched,
+    *,
+    training: bool,
 ) -> tuple[Calls, Exception | None, Idle]:
     """Return the calls of each module that is not torch's, the forward's exception, and the idle dropouts.
 
@@ -190,7 +200,7 @@ def _calls(
         made = FakeTensorMode(allow_non_fake_inputs=True)
     try:
         quiet = unlogged("torch._subclasses.fake_tensor")
-        alone = dry_run(module)  # what one mode keeps in a cache, the other computes itself
+        alone = dry_run(module, kept)  # what one mode keeps in a cache, the other computes itself
         with alone, plainly(), quiet, made, Recorder():
             for m in paths:
                 m.training = training

@@ -6,7 +6,7 @@ to write into is copied then (`Untouched`), so that large weights cost nothing a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dis import get_instructions
 from functools import cache
@@ -78,17 +78,13 @@ def assigned_by(module: Module, call: Callable[[], object]) -> dict[str, torch.T
     return {name: t.detach().clone() for name, t in held.items() if _memory(t) != before[name]}
 
 
-def may_assign(module: Module) -> bool:
-    """Whether code of the module's classes assigns an attribute called `data`: else no call assigns any."""
-    return any(map(_assigns_data, {base for m in module.modules() for base in type(m).__mro__}))
-
-
-def _assigns_data(kind: type) -> bool:
-    codes = [v.__code__ for v in vars(kind).values() if isinstance(v, FunctionType)]
-    return not kind.__module__.startswith("torch.") and any(
-        step.opname == "STORE_ATTR" and step.argval == "data"
-        for code in codes
-        for step in get_instructions(code)
+def may_assign(functions: Iterable[FunctionType]) -> bool:
+    """Whether any of these functions that is not torch's assigns an attribute called `data`."""
+    return any(
+        not (function.__module__ or "").startswith("torch.")
+        and "data" in function.__code__.co_names
+        and any(s.opname == "STORE_ATTR" and s.argval == "data" for s in get_instructions(function.__code__))
+        for function in functions
     )
 
 
@@ -117,13 +113,30 @@ def structure_kept(module: Module) -> Iterator[Snapshot]:
 
 
 class Untouched:
-    """A block with real calls of a module, which is as before afterwards, what they write included."""
+    """A block with real calls of a module, which is as before afterwards, what they write included.
 
-    def __init__(self, module: Module) -> None:
+    Blocks one after another may share it, where nothing changes the module between them.
+
+    Args:
+        module: the module.
+        state: its state, where that is known.
+    """
+
+    def __init__(self, module: Module, state: Snapshot | None = None) -> None:
         self._module = module
+        self._state = state
+
+    @property
+    def functions(self) -> frozenset[FunctionType]:
+        """The functions that calls of the module may run."""
+        return self._taken().functions
+
+    def _taken(self) -> Snapshot:
+        self._state = self._state or _Snapshot(self._module)
+        return self._state
 
     def __enter__(self) -> Untouched:
-        self._snapshot = _Snapshot(self._module)
+        self._snapshot = self._taken()
         self._memories = {s._cdata: s for t in self._snapshot.tensors if (s := _storage(t)) is not None}
         self._copies: dict[int, Any] = {}
         self._watch = _watch(self._memories, self._copies)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import regraft
 from regraft.frontends.reached_code import ReachedCode
+from regraft.frontends.torch_module.modules.live_state import Untouched
 
 TABLE: dict[int, Tensor] = {}
 NESTED: dict[str, dict[int, Tensor]] = {"a": {}}
@@ -170,6 +171,62 @@ def test_what_the_first_way_to_trace_leaves_is_nothing_to_the_next() -> None:
     graph = regraft.load(Retried(), [np.ones((2, 4), np.float32)])
     assert any("branch on data" in note for note in graph.origin.notes)
     assert not Retried.made
+
+
+class Lower(nn.Conv2d):
+    """A part whose methods are reached in several ways, or in none."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1, 1)
+        self.kind = "fast"
+        self.prepare()
+
+    def prepare(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.bias = None
+
+    def _conv_forward(self, *given: Any) -> Tensor:
+        return super()._conv_forward(*given)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return getattr(self, f"forward_{self.kind}")(super().forward(x))
+
+    def forward_fast(self, x: Tensor) -> Tensor:
+        return self.helped(x)
+
+    def helped(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Upper(nn.Module):
+    """Calls a part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lower = Lower()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lower(x)
+
+
+class Making(Upper):
+    def forward(self, x: Tensor) -> Tensor:
+        return Lower()(x)
+
+
+class OfItsOwn(Upper):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.__class__().lower(x)
+
+
+@pytest.mark.parametrize(("kind", "constructs"), [(Upper, False), (Making, True), (OfItsOwn, True)])
+def test_methods_count_from_the_code_that_calls_them(kind: type[Upper], constructs: bool) -> None:
+    found = Untouched(kind()).functions
+    run = (Lower.forward, Lower._conv_forward, Lower.forward_fast, Lower.helped, kind.forward)
+    assert all(function in found for function in run)
+    assert all((f in found) is constructs for f in (Lower.__init__, Lower.prepare, Lower.reset))
 
 
 @pytest.mark.parametrize(("name", "own"), [("torch.nn", False), ("functools", False), ("onnx", False)])

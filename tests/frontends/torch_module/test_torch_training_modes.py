@@ -12,6 +12,7 @@ from torch.nn import functional
 
 import regraft
 from regraft.frontends.torch_module.export import training_modes
+from regraft.frontends.torch_module.modules.live_state import Untouched
 
 X = torch.randn(2, 3, 6, 6)
 HELD = torch.ones(4, 1, 1)
@@ -73,9 +74,9 @@ def tensors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     run: Callable[..., Any] = training_modes._calls
 
-    def calls(module: Any, args: Any, keywords: Any, tensors: str, *, training: bool) -> Any:
+    def calls(module: Any, args: Any, keywords: Any, tensors: str, kept: Untouched, *, training: bool) -> Any:
         seen.append(tensors)
-        return run(module, args, keywords, tensors, training=training)
+        return run(module, args, keywords, tensors, kept, training=training)
 
     monkeypatch.setattr(training_modes, "_calls", calls)
     return seen
@@ -96,7 +97,7 @@ def test_what_training_alone_does_is_found(kind: type[_Drops], ways: list[str], 
     before = {name: value.clone() for name, value in net.state_dict().items()}
     held = [*net.parameters(), *net.buffers(), net.offset]
     seed = torch.get_rng_state()
-    found, _ = training_modes.training_differences(net, (X,), {})
+    found, _ = training_modes.training_differences(net, (X,), {}, Untouched(net))
     assert found == ["the root module computes something else in training than in the graph: dropout(0.25)"]
     assert list(dict.fromkeys(tensors)) == ways
     assert all(map(torch.equal, before.values(), net.state_dict().values()))
@@ -132,7 +133,7 @@ class _Alike(nn.Module):
 
 def test_no_difference_is_invented(tensors: list[str]) -> None:
     net = _Alike().eval()
-    notes, idle = training_modes.training_differences(net, (X,), {})
+    notes, idle = training_modes.training_differences(net, (X,), {}, Untouched(net))
     assert (notes, idle) == ([], {"": [True]})
     assert list(dict.fromkeys(tensors)) == ["meta"]
 
@@ -148,7 +149,8 @@ def test_tied_parameters_stay_tied_where_nothing_is_computed() -> None:
             tied = self.again.weight is self.conv.weight
             return super().forward(x) if tied else self.features(x)
 
-    found, _ = training_modes.training_differences(Tied().eval(), (X,), {})
+    net = Tied().eval()
+    found, _ = training_modes.training_differences(net, (X,), {}, Untouched(net))
     assert len(found) == 1
 
 
