@@ -28,7 +28,19 @@ NAMES = Names(
     imported=initializer_classes,
     top=_MODULES
     | HELPERS.keys()
-    | {"int", "mindspore", "Tensor", "Parameter", "Path", "json", "build", "load", "read", "initializer"},
+    | {
+        "int",
+        "mindspore",
+        "Tensor",
+        "Parameter",
+        "Path",
+        "json",
+        "CHECKPOINT",
+        "build",
+        "load",
+        "read",
+        "initializer",
+    },
     called=_MODULES | functions.FUNCTIONS.keys() | resize.FUNCTIONS.keys() | {"int", "affine"},
     ascii_only=True,
 )

@@ -39,3 +39,9 @@ def _ruff() -> str:
         if (found := Path(folder) / name).is_file():
             return str(found)
     raise BackendError("E602", f"expected ruff to be installed, got no program in {folders[0]}")
+
+
+def docstring_text(text: str) -> str:
+    """Return a text, which may hold names of any kind, as it stands between the quotes of a docstring."""
+    plain = text.replace("\\", "\\\\").replace('"""', "'''")
+    return "".join(c if c == "\n" or c.isprintable() else repr(c)[1:-1] for c in plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
+import unicodedata
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
@@ -39,7 +40,8 @@ class Names:
         """
         plain = [f"u{ord(c):04x}" if self.ascii_only and not c.isascii() else c for c in name]
         is_held = self.holds_any and _HELD.fullmatch(name)
-        found, reserved = name if is_held else identifier("".join(plain)), self.reserved()
+        found = name if is_held else _unmangled(identifier("".join(plain)))
+        reserved = self.reserved()
         while found in reserved or found in taken:
             found += "_"
         return found
@@ -49,8 +51,8 @@ class Names:
 
         A source's `TransformerEncoder` keeps its name, because the framework's is ``nn.TransformerEncoder``.
         """
-        found = identifier(name)
-        if found in self.imported() or found in self.top or hasattr(builtins, found):
+        found = re.sub("^__+", "_", identifier(name))
+        if found in self.imported() or found in {"self", *self.top} or hasattr(builtins, found):
             found += "Layer"
         return free_name(found, taken)
 
@@ -62,15 +64,21 @@ class Names:
 
 def is_identifier(name: str) -> bool:
     """Whether source can write a name, or several joined by dots, behind a dot."""
-    return all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
+    parts = name.split(".")
+    return all(p == identifier(p) == _unmangled(p) for p in parts)
 
 
 def identifier(name: str) -> str:
-    """Return `name` as a Python identifier that is not a keyword."""
-    found = re.sub(r"\W", "_", name) or "_"
+    """Return `name` as a Python identifier that is not a keyword, in the form that Python gives it."""
+    found = re.sub(r"\W", "_", unicodedata.normalize("NFKC", name)) or "_"
     if found[0].isdigit():
         found = f"_{found}"
     return f"{found}_" if keyword.iskeyword(found) else found
+
+
+def _unmangled(name: str) -> str:
+    """Return a name that Python does not change within a class, as it does ``__name``."""
+    return name if name.endswith("__") else re.sub("^__+", "_", name)
 
 
 def free_name(name: str, taken: Container[str]) -> str:

@@ -10,7 +10,7 @@ from ...ir import BackendError, Graph, Parameter
 from .class_definition import Class
 from .classes.shared_classes import define_classes
 from .dialect import Dialect, Net
-from .formatting import format_source
+from .formatting import docstring_text, format_source
 from .helpers import helper_texts
 from .modules.build_net import build_net
 from .modules.contraction import Contraction
@@ -100,8 +100,7 @@ def _header(graph: Graph, classes: list[Class], dialect: Dialect, net: Net) -> s
         f"    net = build()  # with the weights beside this file{_DRAWING if net.draws else ''}\n\n"
         + "".join(f"{line}\n" for note in notes for line in _wrap(note))
     )
-    text = text.replace("\\", "\\\\").replace('"""', "'''")
-    return f'"""{text}"""\n\n'
+    return f'"""{docstring_text(text)}"""\n\n'
 
 
 _DRAWING = "; build(checkpoint=None) draws new ones"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .formatting import format_source
+from .formatting import docstring_text, format_source
 from .names import test_name
 
 TESTS, VALUES = "test_model.py", "test_model.npz"
@@ -170,7 +170,7 @@ def _test(call: RecordedCall, name: str) -> str:
     tolerance = "" if call.tolerance == TOLERANCE else f", tolerance={_number(call.tolerance)}"
     return (
         f"def test_{name}(net):\n"
-        f'    """{_escape(call.source)}."""\n'
+        f'    """{docstring_text(call.source)}."""\n'
         f'    check({called}, "{call.class_name}"{tolerance})\n'
     )
 
@@ -186,13 +186,9 @@ def _docstring(recording: Recording, words: TestWords) -> str:
     notes += [f"`{name}` has no test of its own: {why}." for name, why in recording.untested.items()]
     for note in notes:
         text += "\n".join(textwrap.wrap(note, 88, break_long_words=False, break_on_hyphens=False)) + "\n"
-    return _escape(text)
+    return docstring_text(text)
 
 
 def _number(value: float) -> str:
     """Return a number in short form: ``1e-5``, ``0.002``."""
     return f"{value:g}".replace("e-0", "e-")
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"""', "'''")

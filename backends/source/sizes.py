@@ -17,6 +17,7 @@ SIZE_SLOTS: dict[str, Collection[int]] = {
     **dict.fromkeys(("Reshape", "Tile", "TopK", "CumSum"), (1,)),
     **dict.fromkeys(("ConstantOfShape", "Neg", "SizeTensor"), (0,)),
     **dict.fromkeys(("Expand", "Range"), (0, 1, 2)),
+    "Print": range(1, 1 << 16),
 }
 """Operator -> its operands that may be sizes, numbers and tuples of Python."""
 

@@ -21,7 +21,9 @@ _MODULES = frozenset({"torch", "nn", "F", "math"})
 
 NAMES = Names(
     reserved=reserved_attributes,
-    top=_MODULES | HELPERS.keys() | {"Path", "json", "build", "load", "load_file", "load_model", "tuple"},
+    top=_MODULES
+    | HELPERS.keys()
+    | {"Path", "json", "CHECKPOINT", "CONSTANTS", "build", "load", "load_file", "load_model", "tuple"},
     holds_any=True,
     called=_MODULES | {"tuple", "int", "float", "bool", "print", "min", "max"} | HELPERS.keys(),
 )

@@ -1,15 +1,22 @@
 """Names of a symbol that are code, quotes, line breaks or markup: emitted source holds them as names only."""
 
 import ast
+import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
+import onnx
 import pytest
+import torch
 from click.testing import CliRunner
+from onnx import helper, numpy_helper
+from torch import nn
 
+import regraft
 from regraft.cli import main
 
 from ..corpora.mxnet.cases import save_params
@@ -111,3 +118,90 @@ def test_nothing_of_it_runs(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(MARK))
     renames = json.loads((tmp_path / "out" / "renames.json").read_text(encoding="utf-8"))
     assert renames["parameters"][0]["source"] == f"{code}_weight"
+
+
+NAMES = [
+    "\ufb01",
+    "\u210c",
+    "CHECKPOINT",
+    "__conv",
+    "__init__",
+    "self",
+    "forward",
+    "training",
+    "import",
+    'a"""b',
+    "x\\",
+]
+"""Names that Python normalises, mangles or needs for itself, and quotes."""
+
+
+def of_modules(name: str) -> onnx.ModelProto:
+    """A net whose only module, its class, its weights and the net itself bear a name."""
+    stored = {
+        f"{name}.weight": np.full((2, 3, 1, 1), 0.5, np.float32),
+        f"{name}.bias": np.ones(2, np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", *stored], ["h"], "/conv/Conv"),
+        helper.make_node("Relu", ["h"], ["y"], "/act/Relu"),
+    ]
+    for node in nodes:
+        scopes = {
+            "name_scopes": ["", name, node.name],
+            "class_hierarchy": ["m.Net", f"m.{name}", node.op_type],
+        }
+        for key, listed in scopes.items():
+            node.metadata_props.add(key=f"pkg.torch.onnx.{key}", value=str(listed))
+    ends = [[helper.make_tensor_value_info(n, 1, ["N", c, 4, 4])] for n, c in (("x", 3), ("y", 2))]
+    tensors = [numpy_helper.from_array(value, key) for key, value in stored.items()]
+    graph = helper.make_graph(nodes, name, *ends, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def imported(folder: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"hostile_{name}", folder / "model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("is_scoped", [True, False])
+def test_a_name_is_one_that_python_keeps(is_scoped: bool, tmp_path: Path) -> None:
+    for number, name in enumerate(NAMES):
+        model, out = of_modules(name), tmp_path / f"net{number}"
+        for node in () if is_scoped else model.graph.node:
+            del node.metadata_props[:]
+        regraft.save(regraft.rewrite(regraft.load(model), to="torch").graph, out, to="torch")
+        module = imported(out, f"{number}_{is_scoped}")
+        x = torch.rand(2, 3, 4, 4)
+        wanted = torch.relu(x.sum(1, keepdim=True) * 0.5 + 1).expand(2, 2, 4, 4)
+        net = module.build()
+        torch.testing.assert_close(net(x).detach(), wanted)
+        assert not net.train(False).training
+
+
+class Numbered(nn.Module):
+    """Parameters and a module that only `setattr` can name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain = nn.ParameterList([torch.full((3,), 2.0), torch.ones(3)])
+        self.register_parameter("1", nn.Parameter(torch.rand(3)))
+        self.register_buffer("\ufb01", torch.rand(3))
+        self.add_module("__conv", nn.Linear(3, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a sum."""
+        x = self._modules["__conv"](x * self._parameters["1"] + self._buffers["\ufb01"])  # type: ignore[misc]
+        return x * self.plain[0] + self.plain[1]
+
+
+def test_names_of_torch_that_no_attribute_has_stay(tmp_path: Path) -> None:
+    source = Numbered().eval()
+    regraft.save(regraft.rewrite(regraft.load(source, ["2x3"]), to="torch").graph, tmp_path / "o", to="torch")
+    net, x = imported(tmp_path / "o", "numbered").build(), torch.rand(2, 3)
+    torch.testing.assert_close(net(x), source(x))
+    net.load_state_dict(source.state_dict())

@@ -351,12 +351,7 @@ class TorchRunner(EagerRunner):
         """
         from ..training.torch_step import torch_step
 
-        if self._programme:
-            raise ModelError(
-                "E702",
-                "expected a module that can train, got an exported program",
-                hint="give the module itself",
-            )
+        self._require_module()
 
         def forward() -> Any:
             arguments, keywords = self._bind(inputs)
@@ -404,8 +399,18 @@ class TorchRunner(EagerRunner):
         with self._lent():
             return self._training(function, reference).follow(batches, record, rules, precision)
 
+    def _require_module(self) -> None:
+        if self._programme:
+            raise ModelError(
+                "E702",
+                "expected a module that can train, got an exported program",
+                hint="give the module itself",
+            )
+
     def _training(self, function: RecipeFunction, reference: str) -> TorchTraining:
         from ..recipes.torch_training import TorchTraining
+
+        self._require_module()
 
         def forward(inputs: Mapping[str, np.ndarray]) -> Any:
             arguments, keywords = self._bind(inputs)

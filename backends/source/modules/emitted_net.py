@@ -127,5 +127,6 @@ class EmittedNet:
         holder = self.contraction.holder(start, parameter) if holder is None else holder
         assert holder is not None
         path = () if holder == start else self.module_path(start, holder)
-        name = self.by_module[holder].state[parameter].name
-        return Access((*path, int(name) if name.isdigit() else name))
+        made = self.by_module[holder]
+        name = made.state[parameter].name
+        return Access((*path, int(name) if made.is_sequence and name.isdigit() else name))

@@ -19,6 +19,7 @@ from ..expressions import (
     Quoted,
     literal_source,
 )
+from ..formatting import docstring_text
 from ..rendering import assignment_text
 from .class_renderer import ClassRenderer
 from .method import write_methods
@@ -44,7 +45,7 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool, *, marks_undrawn
         signature.append(f"{argument.name}{default}")
     lines = [
         f"class {class_.name}({renderer.text(definition.base)}):",
-        f'    """{_docstring(class_, grouped)}"""',
+        f'    """{docstring_text(_docstring(class_, grouped))}"""',
         "",
     ]
     aliases = [f"{f.name} = {f.fill_template()}" for f in class_.aliases]
