@@ -202,6 +202,7 @@ class Numbered(nn.Module):
 def test_names_of_torch_that_no_attribute_has_stay(tmp_path: Path) -> None:
     source = Numbered().eval()
     regraft.save(regraft.rewrite(regraft.load(source, ["2x3"]), to="torch").graph, tmp_path / "o", to="torch")
+    assert "* self.plain[0]" in (tmp_path / "o" / "model.py").read_text()
     net, x = imported(tmp_path / "o", "numbered").build(), torch.rand(2, 3)
     torch.testing.assert_close(net(x), source(x))
     net.load_state_dict(source.state_dict())

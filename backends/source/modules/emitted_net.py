@@ -129,4 +129,4 @@ class EmittedNet:
         path = () if holder == start else self.module_path(start, holder)
         made = self.by_module[holder]
         name = made.state[parameter].name
-        return Access((*path, int(name) if made.is_sequence and name.isdigit() else name))
+        return Access((*path, int(name) if made.constructor and name.isdigit() else name))
