@@ -129,3 +129,79 @@ def write_certificates(writer: Writer, folder: Path = RESULTS) -> None:
     when = f"测于 {day}，提交 `{commit}`。" if writer.is_chinese else f"Measured on {day}, commit `{commit}`."
     writer.add(when)
     writer.add(*("| " + " | ".join(line) + " |" for line in lines))
+
+
+GRADED = ("identical", "algebraic", "folded", "axioms", "tested", "different")
+CORPUS_HEAD = (
+    ["models", "to", "certified", *GRADED, "module calls certified", "median of a certificate"],
+    ["模型", "目标", "已证明", *GRADED, "已证明的模块调用", "每份证书的中位数"],
+)
+TOOL_HEAD = (["model", "onnxslim", "onnxsim", "regraft"], ["模型", "onnxslim", "onnxsim", "regraft"])
+FAULT_HEAD = (
+    ["change", "targets", "certified", "of these, nothing changes", "called `different`"],
+    ["改动", "目标数", "已证明", "其中什么也没变", "判为 `different`"],
+)
+
+
+def write_certified(writer: Writer, folder: Path = RESULTS) -> None:
+    """Corpora by grade and cost, files of other tools, planted faults by kind, as stored runs have them."""
+    path, chinese = folder / "certified.json", writer.is_chinese
+    document = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if "corpora" in document:
+        writer.add(_stamp(document["corpora"], chinese))
+        rows = [_corpus_line(row) for row in document["corpora"]["rows"]]
+        writer.add(*_table(CORPUS_HEAD[chinese], rows, left=2))
+        reasons = [
+            f"- {row['corpus']}, {row['to']}: `{case}`: {_code(why[:120])}"
+            for row in document["corpora"]["rows"]
+            for case, why in row["open"].items()
+        ]
+        if reasons:
+            writer.add("未证明的：" if chinese else "Not certified:")
+            writer.add(*reasons)
+    if "tools" in document:
+        writer.add(
+            "### 其他工具写的文件" if chinese else "### Files of other tools",
+            _stamp(document["tools"], chinese),
+        )
+        cells: dict[str, dict[str, str]] = {}
+        for row in document["tools"]["rows"]:
+            cells.setdefault(row["model"], {})[row["tool"]] = _tool_cell(row)
+        lines = [
+            [f"`{model}`", *(by.get(tool, "") for tool in TOOL_HEAD[0][1:])] for model, by in cells.items()
+        ]
+        writer.add(*_table(TOOL_HEAD[chinese], lines, left=4))
+    if "faults" in document:
+        part = document["faults"]
+        nets = f"{part['nets']} 个网络。" if chinese else f"{part['nets']} nets."
+        writer.add("### 植入的错误" if chinese else "### Planted faults", f"{_stamp(part, chinese)} {nets}")
+        keys = ("targets", "certified", "equivalent", "different")
+        lines = [[row["kind"], *(str(row[key]) for key in keys)] for row in part["rows"]]
+        writer.add(*_table(FAULT_HEAD[chinese], lines, left=1))
+
+
+def _stamp(part: dict[str, Any], chinese: bool) -> str:
+    day, commit = part["measured"], part["commit"]
+    return f"测于 {day}，提交 `{commit}`。" if chinese else f"Measured on {day}, commit `{commit}`."
+
+
+def _corpus_line(row: dict[str, Any]) -> list[str]:
+    grades, calls = row["grades"], row["calls"]
+    fine = sum(grades.get(grade, 0) for grade in GRADED[:4])
+    right, all_ = sum(calls.get(grade, 0) for grade in GRADED[:4]), sum(calls.values())
+    share = f"{right} / {all_} ({100 * right / max(all_, 1):.1f} %)"
+    counts = [str(grades.get(grade, 0) or "") for grade in GRADED]
+    return [row["corpus"], row["to"], f"{fine} / {row['models']}", *counts, share, f"{row['seconds']:.1f} s"]
+
+
+def _tool_cell(row: dict[str, Any]) -> str:
+    if "error" in row:
+        return _code(row["error"][:40])
+    but = ", ".join([f"{row['constants']} × {row['units']:.2g} ulp"] * bool(row["constants"]) + row["axioms"])
+    return f"`{row['grade']}`" + (f" ({but})" if but and row["equal"] else "")
+
+
+def _table(head: list[str], rows: list[list[str]], *, left: int) -> list[str]:
+    """Return the lines of a table whose first columns are texts."""
+    lines = [head, ["---" if i < left else "---:" for i in range(len(head))], *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from coverage_tables import write_certificates, write_corpora
+from coverage_tables import write_certificates, write_certified, write_corpora
 from difference_tables import write_differences, write_releases
 from mint_table import write_mint
 from sphinx.application import Sphinx
@@ -267,6 +267,7 @@ GENERATED: dict[str, Callable[[Writer], None]] = {
     "operators": write_operators,
     "corpora": write_corpora,
     "certificates": write_certificates,
+    "certified": write_certified,
     "differences": write_differences,
     "releases": write_releases,
     "mint": write_mint,
