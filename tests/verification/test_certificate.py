@@ -122,13 +122,24 @@ TYPED = (
     ("Mul(%inf, %0) : f32[]", "Identity(%0) : f32[]", False),
     ("Add(%x, %inf) : f32[3]", "Add(%inf, %x) : f32[3]", True),
     ("Cast(%big) {to=6} : i32[]", "Identity(%small) : i32[]", False),
+    # The largest element is never one of -infinity.
+    (
+        "MaxPool(Pad(%im, %pads, %low) : f32[1,1,5,5]) {kernel_shape=[3, 3], strides=[2, 2]} : f32[1,1,2,2]",
+        "MaxPool(%im) {kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1]} : f32[1,1,2,2]",
+        True,
+    ),
+    (
+        "MaxPool(Pad(%im, %pads, %0) : f32[1,1,5,5]) {kernel_shape=[3, 3], strides=[2, 2]} : f32[1,1,2,2]",
+        "MaxPool(%im) {kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1]} : f32[1,1,2,2]",
+        False,
+    ),
 )
 
 
 def flat(text: str) -> str:
     """Write an expression of operators as rows of a graph."""
     rows: list[str] = []
-    inner = re.match(r"(\w+)\((\w+\([^)]*\)[^,)]*: \w+\[\d*\])(.*)", text)
+    inner = re.match(r"(\w+)\((\w+\([^)]*\)[^,)]*: \w+\[[\d,]*\])(.*)", text)
     if inner:
         rows, text = [f"  %i = {inner[2]}"], f"{inner[1]}(%i{inner[3]}"
     return "\n".join([*rows, f"  %y = {text}"])
@@ -141,6 +152,9 @@ def test_what_a_type_can_hold_counts(tmp_path: Path, own: str, other: str, equal
   %b = input "b" : u8[3]
   %c = Cast(%b) {to=6} : i32[3]
   %inf = const inf : f32[]
+  %low = const -inf : f32[]
+  %im = input "im" : f32[1,1,4,4]
+  %pads = const [0, 0, 0, 0, 0, 0, 1, 1] : i64[8]
   %0 = const 0.0 : f32[]
   %big = const 4294967301 : i64[]
   %small = const 5 : i32[]
@@ -196,6 +210,9 @@ WHOLE = (
     ("ScatterElements(%x, %i, %u) {axis=0}", "ScatterElements(%u, %i, %x) {axis=0}", False),
     ("ScatterND(%x, %n, %x)", "ScatterND(%x, %n, %x)", True),
     ("ScatterND(%x, %n, %x)", "ScatterND(%x, %n, %u)", False),
+    ("GridSample(%p, %g)", "GridSample(%p, %g)", True),
+    ("GridSample(%p, %g)", "GridSample(%p, %g) {align_corners=1}", False),
+    ("GridSample(%p, %g)", "GridSample(%g, %p)", False),
     ('Resize(%x, _, %s) {mode="linear"}', 'Resize(%x, _, %s) {mode="DCR"}', False),
 )
 
@@ -209,10 +226,13 @@ def test_an_operator_whose_indices_depend_on_data_equals_itself(
   %u = input "u": f32[3,3]
   %i = input "i": i64[3,3]
   %n = input "n": i64[3,1]
+  %p = input "p" : f32[1,2,2,2]
+  %g = input "g" : f32[1,2,2,2]
   %s = const [1.0, 3.0] : f32[2]
   %y = OP : f32[3,3]
   return "y" = %y
 }"""
+    text = text.replace("OP : f32[3,3]", "OP : f32[1,2,2,2]") if "Grid" in own else text
     graphs = [parse(text.replace("OP", op)) for op in (own, other)]
     found = certify(*graphs, output=tmp_path / "c.json", seed=3)
     assert found.passed is equal, found.report

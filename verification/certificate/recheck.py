@@ -671,7 +671,7 @@ class Val:
             given = (f, *[p.held for p in self.parts], *self.params)
             held = f.image(self.exact) if self.exact is not None else FUNCTIONS[self.name](*given)
         need(held.shape == self.shape, f"a value of shape {list(held.shape)} for {list(self.shape)}")
-        self.held, self.parts = held, ()
+        self.held, self.parts = held, self.parts if self.name == "pad" else ()  # a pool looks through a pad
         self.run.hold(self)
 
     @property
@@ -686,6 +686,14 @@ class Val:
         """Whether every element is known to be a number, or is in this field."""
         there = self.exact if self.exact is not None else self.held
         return there is not None and self.const and 0 < self.size <= MOST_SMALL and bool((there == n).all())
+
+    def is_lowest(self) -> bool:
+        """Whether it is the constant -infinity."""
+        return (
+            self.odd
+            and self.name == "loaded"
+            and bool((self.params[0].load(self.params[1]) == -np.inf).all())
+        )
 
     def made_by(self, *names: str) -> bool:
         """Whether it is the term of a function that is not worked out yet."""
@@ -1852,9 +1860,26 @@ class Operators(Call):
 
     GRU = RNN = LSTM
 
+    def GridSample(self, x: Val, grid: Val, *, mode="", padding_mode="", align_corners=0) -> Val:
+        return whole_of(self, (*x.shape[:2], *grid.shape[1:-1]))
+
+    def RoiAlign(
+        self, x: Val, rois: Val, batches: Val, *, mode="", coordinate_transformation_mode="", output_height=1,
+        output_width=1, sampling_ratio=0, spatial_scale=1.0,
+    ) -> Val:  # fmt: skip
+        return whole_of(self, (rois.shape[0], x.shape[1], output_height, output_width))
+
     def MaxPool(self, x: Val, *, storage_order=0, **w: Any) -> Val:
         need(not any(self.node.outs[1:]), "places of the largest elements")
-        return window("window max", x, windows(x.shape[2:], **w))
+        found = windows(x.shape[2:], **w)
+        if x.made_by("pad") and x.parts[1].is_lowest() and not any(map(any, x.params[0][:2])):
+            ends = zip(*x.params[0][2:], strict=True)  # padding of -infinity is none
+            before, after = (
+                tuple(map(operator.add, *both))
+                for both in zip((found.before, found.after), ends, strict=True)
+            )
+            x, found = x.parts[0], found._replace(before=before, after=after)
+        return window("window max", x, found)
 
     def Resize(
         self, x: Val, roi=None, scales=None, sizes=None, *, axes=None, mode="nearest", cubic_coeff_a=-0.75,
