@@ -247,7 +247,17 @@ def test_a_recurrent_layer_equals_itself_alone(tmp_path: Path) -> None:
   return "y" = %y:1
 }"""
     turned = text.replace("forward", "reverse")
-    for other, equal in ((filled(text), True), (filled(turned), False), (filled(text, seed=1), False)):
+    begun = text.replace("LSTM(%x, %w, %r)", "LSTM(%x, %w, %r, _, _, %h)").replace(
+        "  %y", '  %h = param "h" : f32[1,2,4]\n  %y'
+    )
+    none = np.zeros((1, 2, 4), np.float32)
+    for other, equal in (
+        (filled(text), True),
+        (filled(turned), False),
+        (filled(text, seed=1), False),
+        (filled(begun, h=none), True),
+        (filled(begun), False),
+    ):
         found = certify(filled(text), other, output=tmp_path / "c.json", seed=3)
         assert found.passed is equal, found.report
 

@@ -113,17 +113,20 @@ def define_constants(
                 if value.size <= 1 << 16:
                     computed[id(candidate)] = value
             units = units_apart(array, value)
+            if units > _MOST_UNITS and value.ndim < 2:  # a bias that cancels, computed in float32
+                units = max(1.0, units_apart(array, value, np.abs(value).max(initial=0)))
             if units <= _MOST_UNITS:
                 stated = _ROUNDED if units <= _ROUNDED else 2.0 ** math.ceil(math.log2(units))
                 definitions.define(name, candidate.state(definitions), stated)
                 break
 
 
-def units_apart(array: Array, value: Array) -> float:
-    """Return by how many units in the last place of an array's type a value differs from it at most."""
+def units_apart(array: Array, value: Array, size: float | None = None) -> float:
+    """Return by how many units in the last place of an array, or of a number, a value is off at most."""
     few = array.dtype.name not in ("float32", "float64", "float16")  # bfloat16: 16 bits fewer
     own = np.abs(array.astype(np.float32) if few else array)
     near = np.minimum(np.abs(value).astype(own.dtype), own)  # below a power of 2 a unit is half of it
+    near = near if size is None else np.array(size, own.dtype)
     unit = np.spacing(near).astype(np.float64) * (65536 if few else 1)
     with np.errstate(all="ignore"):
         apart = np.abs(array.astype(np.float64) - value) / unit

@@ -1483,9 +1483,15 @@ def places_nd(shape: Shape, i: Val, batch: int = 0) -> tuple[Array, int]:
     return flat_places(shape, index), len(index)
 
 
-def whole_of(call: Call, shape: Sequence[int], place: int = 0) -> Val:
-    """Return an uninterpreted function of whole operands: the same operator on equal ones is equal."""
+def whole_of(call: Call, shape: Sequence[int], place: int = 0, zeros: Shape = ()) -> Val:
+    """Return an uninterpreted function of whole operands: the same operator on equal ones is equal.
+
+    Operands at `zeros` are zeros where they are missing.
+    """
     xs = call.vals[: len(call.node.ins)]
+    xs = [None if x is not None and i in zeros and x[0].is_all(0) else x for i, x in enumerate(xs)]
+    while xs and xs[-1] is None:
+        xs.pop()
     given = [x[0] for x in xs if x is not None]
     name = f"{call.node.op} {call.node.key} {[x and x[1] for x in xs]} {place}"
     return call.run.term("whole", tuple(shape), given, name, tuple(shape))
@@ -1573,6 +1579,7 @@ class Operators(Call):
 
     def Split(self, x: Val, split=None, *, axis=0, num_outputs=0) -> list[Val]:
         axis, parts = axis_of(axis, x.rank), len(self.node.outs)
+        need(num_outputs in (0, parts), f"{num_outputs} parts for {parts} outputs")
         n = x.shape[axis]
         each = -(-n // parts)
         sizes = [min(each, n - i * each) for i in range(parts)] if split is None else split
@@ -1856,7 +1863,7 @@ class Operators(Call):
         need(not layout and x.rank == recurrent.rank == 3, "batches first")
         steps, last = x.shape[0], (recurrent.shape[0], x.shape[1], recurrent.shape[2])
         shapes = [(steps, *last), last, last][: 3 if self.node.op == "LSTM" else 2]
-        return [whole_of(self, shape, i) for i, shape in enumerate(shapes)]
+        return [whole_of(self, shape, i, (3, 5, 6, 7)) for i, shape in enumerate(shapes)]
 
     GRU = RNN = LSTM
 
@@ -2398,12 +2405,23 @@ def _walk(run: Run, both: Sequence[Graph], swaps: dict[str, str] | None) -> list
 # -- definitions of rounded constants ----------------------------------------------------------------------
 
 
-def reals(val: Val, wide: Any) -> tuple[Array, float]:
-    """Return a constant term in floats, and a bound of its relative error; raises where that is above 1 / 16.
+class Real(NamedTuple):
+    """A constant term in floats: `error` is beside `size`, which the value has if no sum of it cancels."""
 
-    The term is the one that stands in the constant's place in the fields.
-    """
-    done: dict[int, tuple[Array, float]] = {}
+    value: Array
+    error: float
+    size: Array
+
+    @property
+    def relative(self) -> float:
+        """A bound of the error beside the value itself."""
+        part = np.where(self.size == 0, 0, self.size / np.abs(self.value))
+        return self.error * float(np.max(part, initial=0)) if self.error else 0.0
+
+
+def reals(val: Val, wide: Any) -> Real:
+    """Return a constant term in floats: the one that stands in the constant's place in the fields."""
+    done: dict[int, Real] = {}
     stack = [val]
     while stack:
         at = stack[-1]
@@ -2411,68 +2429,83 @@ def reals(val: Val, wide: Any) -> tuple[Array, float]:
         stack += missing
         if not missing:
             stack.pop()
-            ins = [done[id(p)] for p in at.parts]
             with np.errstate(all="ignore"):
-                found, error = real(at, [x for x, _ in ins], [e for _, e in ins], wide)
-            need(error <= 2**-4, "its expression cancels, so that its value is not known well enough")
-            done[id(at)] = found, float(error)
+                found = real(at, [done[id(p)] for p in at.parts], wide)
+            need(found.error <= 2**-4, "its expression cancels, so that its value is not known well enough")
+            done[id(at)] = found
     return done[id(val)]
 
 
-def real(val: Val, xs: list[Array], errors: list[float], wide: Any) -> tuple[Array, float]:
-    """Return a term in floats by those of its operands, and a bound of its relative error by theirs."""
+def real(val: Val, parts: list[Real], wide: Any) -> Real:
+    """Return a term in floats by those of its operands."""
     name, eps = val.name, float(np.finfo(wide).eps)
     if val.exact is not None:
         high = val.exact.astype(np.float64)
         rest = np.asarray(mapped(Fraction, val.exact) - mapped(Fraction, high), np.float64)
-        return high.astype(wide) + rest.astype(wide), eps
+        value = high.astype(wide) + rest.astype(wide)
+        return Real(value, eps, np.abs(value))
     if name == "loaded":
-        return val.params[0].load(val.params[1]).astype(val.params[2], copy=False), 0.0
+        value = val.params[0].load(val.params[1]).astype(val.params[2], copy=False)
+        return Real(value, 0.0, np.abs(value))
     if name in MOVING:
-        return FUNCTIONS[name](None, *xs, *val.params), max(errors)
-    xs = [x.astype(wide, copy=False) for x in xs]
-    error, sizes = 1.1 * sum(errors) + 4 * eps, [np.abs(x) if name != "mul" else x for x in xs]
-    if name in ("mul", "inverse", "root"):
-        return {"mul": np.multiply, "inverse": np.reciprocal, "root": np.sqrt}[name](*xs), error
-    if name == "power":
-        return xs[0] ** val.params[0], error * val.params[0]
-    if name == "add":
-        found, gap = xs[0] + xs[1], sizes[0] * errors[0] + sizes[1] * errors[1]
-    elif name == "matmul":
-        found, gap = xs[0] @ xs[1], (sum(errors) + xs[0].shape[-1] * eps) * (sizes[0] @ sizes[1])
-    elif name == "total":
-        found, gap = (np.sum(v, axis=val.params[0], keepdims=True) for v in (xs[0], sizes[0]))
-        gap = gap * (errors[0] + xs[0].size * eps)
-    elif name in ("odd", "even") and val.params[0] in ("Sin", "Cos"):
-        found = np.sin(xs[0]) if val.params[0] == "Sin" else np.cos(xs[0])
-        gap = sizes[0] * (errors[0] + eps)
-    elif name == "any" and val.params[0] == "Log":
-        found, gap = np.log(xs[0]), np.full(xs[0].shape, error if errors[0] else 0.0)
+        values, sizes = [p.value for p in parts], [p.size for p in parts]
+        value, size = (FUNCTIONS[name](None, *some, *val.params) for some in (values, sizes))
+        return Real(value, max(p.error for p in parts), size)
+    xs, sizes = (
+        [p.value.astype(wide, copy=False) for p in parts],
+        [p.size.astype(wide, copy=False) for p in parts],
+    )
+    error = 1.1 * sum(p.error for p in parts) + 4 * eps
+    linear: dict[str, tuple[Callable[..., Array], int]] = {
+        "add": (np.add, 1),
+        "mul": (np.multiply, 1),
+        "matmul": (np.matmul, xs[0].shape[-1] if xs[0].ndim else 1),
+        "total": (lambda x: np.sum(x, axis=val.params[0], keepdims=True), xs[0].size),
+        "power": (lambda x: x ** val.params[0], val.params[0] if name == "power" else 1),
+    }
+    if name in linear:  # sums of products: sizes are those of positive numbers
+        function, n = linear[name]
+        factor = val.params[0] if name == "power" else 1
+        return Real(function(*xs), error * factor + n * eps, function(*sizes))
+    way = val.params[0] if name in ("odd", "even", "any") else name
+    rest = 1.1 * sum(p.relative for p in parts) + 4 * eps
+    if way == "Pi":
+        value, gap = np.full(val.shape, np.longdouble("3.14159265358979323846264338327950288")), eps
+    elif way in ("inverse", "root"):
+        value, gap = (np.reciprocal if way == "inverse" else np.sqrt)(xs[0]), rest
+    elif way in ("Sin", "Cos"):
+        value = np.sin(xs[0]) if way == "Sin" else np.cos(xs[0])
+        gap = error * sizes[0] / np.abs(value) + 4 * eps
+    elif way == "Log":
+        value = np.log(xs[0])
+        gap = rest / np.abs(value) + 4 * eps if parts[0].error else 4 * eps
+    elif way == "Exp":
+        value, gap = np.exp(xs[0]), error * np.maximum(sizes[0], 1)
     else:
-        way = val.params[0] if name == "any" else name
-        if way == "Pi":
-            return np.full(val.shape, np.longdouble("3.14159265358979323846264338327950288")), eps
-        if way == "Exp":
-            return np.exp(xs[0]), error * float(np.max(sizes[0], initial=1))
         need(way == "Pow", f"no floats for {way}")
-        logs = float(np.max(sizes[1] * np.abs(np.log(sizes[0])), initial=1))
-        return np.power(*xs), errors[0] * float(np.max(sizes[1], initial=1)) + (errors[1] + 4 * eps) * logs
-    return found, 1.1 * float(np.max(np.where(gap == 0, 0, gap / np.abs(found)), initial=0)) + 4 * eps
+        value, logs = np.power(*xs), np.maximum(np.abs(xs[1] * np.log(np.abs(xs[0]))), 1)
+        gap = rest * np.maximum(np.maximum(np.abs(xs[1]), 1), logs)
+    return Real(value, float(np.max(gap, initial=0)), np.abs(value))
 
 
-def apart(stated: Array, value: Array, scale: int) -> tuple[float, float]:
-    """Return how far a value is from a constant, and how large it is, in units of the last place at most."""
+def apart(stated: Array, found: Real, scale: int, *, strict: bool) -> tuple[float, float]:
+    """Return how far a constant is from its value, and how large what it sums up is, in units at most.
+
+    A unit is that of each element's last place, and where not strict, that of the largest element.
+    """
+    size, value = (np.broadcast_to(x, stated.shape).reshape(-1) for x in (found.size, found.value))
+    stated = stated.reshape(-1)
+    largest = np.abs(value).max(initial=0).astype(stated.dtype)
 
     def piece(i: int) -> tuple[float, float]:
         own, exact = stated[i : i + _PART], value[i : i + _PART] * np.float64(1)
         with np.errstate(all="ignore"):
             near = np.minimum(np.abs(exact).astype(own.dtype), np.abs(own))  # below a power of 2 it is half
-            unit = np.spacing(near).astype(exact.dtype) * scale
-            return float(np.max(np.abs(own - exact) / unit)), float(np.max(np.abs(exact) / unit))
+            unit = np.spacing(near if strict else largest).astype(exact.dtype) * scale
+            return float(np.max(np.abs(own - exact) / unit)), float(np.max(size[i : i + _PART] / unit))
 
-    stated, value = stated.reshape(-1), value.reshape(-1)
-    found = [(0.0, 0.0), *threads().map(piece, range(0, stated.size, _PART))]
-    off, most = np.max(found, axis=0).tolist()
+    rows = [(0.0, 0.0), *threads().map(piece, range(0, stated.size, _PART))]
+    off, most = np.max(rows, axis=0).tolist()
     return off, most
 
 
@@ -2493,11 +2526,19 @@ def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dic
             need(kind in FLOATS, "it holds no floats")
             stated = check.tensors.load(name)
             small = stated.size <= MOST_SMALL or kind == "float64"
-            value, error = reals(run.defined(row["value"]), np.longdouble if small else np.float64)
-            value = np.broadcast_to(value, stated.shape)
-            same = value.dtype == stated.dtype and bool((value == stated).all()) and error == 0
-            off, most = (0.0, 0.0) if same else apart(stated, value, 65536 if kind == "bfloat16" else 1)
-            need(most * error <= 2**-4, "its expression cancels, so that its value is not known well enough")
+            found = reals(run.defined(row["value"]), np.longdouble if small else np.float64)
+            same = (
+                found.value.dtype == stated.dtype and bool((found.value == stated).all()) and not found.error
+            )
+            scale, strict = (
+                65536 if kind == "bfloat16" else 1,
+                min(row["units"], units) < 1 or stated.ndim > 1,
+            )
+            off, most = (0.0, 0.0) if same else apart(stated, found, scale, strict=strict)
+            need(
+                most * found.error <= 2**-4,
+                "its expression cancels, so that its value is not known well enough",
+            )
             close = off <= min(row["units"], units) * (1 + 2**-8)
             need(close, f"differs from its expression by {off:.3g} units in the last place")
             fine[name] = max(off, fine.get(name, 0.0))
