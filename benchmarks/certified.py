@@ -6,14 +6,16 @@
 
 A sweep rewrites models of the corpora (checkouts of their own: torchvision, timm, transformers, MXNet's zoo,
 mindcv; images of 64x64, at most 30 million parameters), writes them, reads them back, certifies them, each in
-a process of its own. `tools` certifies what onnxslim, onnxsim and regraft make of files that torch exported.
-`--faults` are rows of `python -m regraft.benchmarks.mutation.certified --out`.
+a process of its own. `tools` certifies what onnxslim, onnxsim and regraft make of files that torch exported,
+and regraft's own export. `--faults` are rows of `python -m regraft.benchmarks.mutation.certified --out`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
+import io
 import json
 import multiprocessing
 import os
@@ -186,24 +188,42 @@ def sweep(corpus: str, to: str, every: int, first: int, seconds: float, out: Pat
 
 
 def tools(out: Path) -> None:
-    """Certify what each tool makes of each file that torch exported, within half a unit, else within 64."""
+    """Certify what each tool makes of each file that torch exported, and regraft's export of the live model.
+
+    Units are half of one, else 64.
+    """
+    import onnx_files
     import optimisers
 
     import regraft
 
+    export, live = onnx_files._export, list[Any]()
+
+    def noted(model: Any, example: Any, file: Path) -> None:
+        export(model, example, file)
+        live.append((model, example))
+
+    onnx_files._export = noted
     with tempfile.TemporaryDirectory() as folder:
-        for name, export in optimisers.FILES.items():
+        for name, make in optimisers.FILES.items():
             source = Path(folder, f"{name}.onnx")
-            export(source)
-            for tool, make in optimisers.TOOLS.items():
+            live.clear()
+            make(source)
+            ways = dict(optimisers.TOOLS)
+            if live:
+                model, example = live[0]
+                ways["export"] = lambda _, file, model=model, example=example: regraft.save(
+                    regraft.rewrite(regraft.load(model, (example,))).graph, file
+                )
+            for tool, way in ways.items():
                 target, row = Path(folder, f"{name}.{tool}.onnx"), {"model": name, "tool": tool}
                 try:
-                    make(source, target)
+                    with contextlib.redirect_stdout(io.StringIO()):
+                        way(source, target)
                     for units in UNITS:
-                        found = regraft.certify(
-                            source, target, output=Path(folder, "c.json"), seed=3, units=units
-                        )
-                        keys = ("grade", "equal", "why", "constants", "units")
+                        output = Path(folder, "c.json")
+                        found = regraft.certify(source, target, output=output, seed=3, units=units)
+                        keys = ("grade", "equal", "constants", "units")
                         row |= {k: found.report[k] for k in keys} | {"axioms": list(found.report["axioms"])}
                         if found.passed:
                             break

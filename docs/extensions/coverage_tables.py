@@ -136,7 +136,11 @@ CORPUS_HEAD = (
     ["models", "to", "certified", *GRADED, "module calls certified", "median of a certificate"],
     ["模型", "目标", "已证明", *GRADED, "已证明的模块调用", "每份证书的中位数"],
 )
-TOOL_HEAD = (["model", "onnxslim", "onnxsim", "regraft"], ["模型", "onnxslim", "onnxsim", "regraft"])
+TOOLS = ("onnxslim", "onnxsim", "regraft", "export")
+TOOL_HEAD = (
+    ["model", "onnxslim", "onnxsim", "`regraft rewrite`", "regraft's export of the live model"],
+    ["模型", "onnxslim", "onnxsim", "`regraft rewrite`", "regraft 对原模型的导出"],
+)
 FAULT_HEAD = (
     ["change", "targets", "certified", "of these, nothing changes", "called `different`"],
     ["改动", "目标数", "已证明", "其中什么也没变", "判为 `different`"],
@@ -167,10 +171,8 @@ def write_certified(writer: Writer, folder: Path = RESULTS) -> None:
         cells: dict[str, dict[str, str]] = {}
         for row in document["tools"]["rows"]:
             cells.setdefault(row["model"], {})[row["tool"]] = _tool_cell(row)
-        lines = [
-            [f"`{model}`", *(by.get(tool, "") for tool in TOOL_HEAD[0][1:])] for model, by in cells.items()
-        ]
-        writer.add(*_table(TOOL_HEAD[chinese], lines, left=4))
+        lines = [[f"`{model}`", *(by.get(tool, "") for tool in TOOLS)] for model, by in cells.items()]
+        writer.add(*_table(TOOL_HEAD[chinese], lines, left=5))
     if "faults" in document:
         part = document["faults"]
         nets = f"{part['nets']} 个网络。" if chinese else f"{part['nets']} nets."
