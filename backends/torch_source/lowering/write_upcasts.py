@@ -74,6 +74,7 @@ class WriteUpcasts(Pass):
                 changes.append(Change("TS105", "is computed in float32", first))
             casting |= region.casting
         _cast_outputs(graph, wide)
+        graph.remove_dead()
         graph.origin.upcast = frozenset()  # from here on the casts say it
         for node in graph.operators():
             node.upcast = node.key in casting
@@ -176,7 +177,7 @@ class _Region:
             other, call = like
             if (value, call) not in back:
                 with self.b.inside(call, ""):
-                    back[value, call] = self.b.op("CastLike", value, other)
+                    back[value, call] = self.b.op("CastLike", self._uncast(value, call), other)
             if user is None:
                 self.graph.outputs[slot] = self.graph.outputs[slot][0], back[value, call]
             else:
@@ -191,6 +192,12 @@ class _Region:
                     cast[value, node.call] = self.b.op("Cast", value, to=onnx_dtype(_FLOAT32))
             self.graph.set_operand(node.key, slot, cast[value, node.call])
         return bool(back or cast)
+
+    def _uncast(self, value: Value, call: int | None) -> Value:
+        """Return the integers that a value is a cast of, in the call that casts it; else the value."""
+        node = self.graph.operator(value.node)
+        operand = self.graph.operands(node.key)[0] if node.op_type == "Cast" and node.call == call else None
+        return value if operand is None else operand
 
     def _narrow(self, value: Value) -> Iterator[tuple[int | None, int]]:
         """Yield the uses of a result that are of the net's type; None for the net's own results."""

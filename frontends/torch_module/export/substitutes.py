@@ -176,7 +176,7 @@ def _cov(
     else:
         factor = total - correction * (weights * aweights.reshape(-1)).sum() / total
     found = (centred * weights) @ centred.mT / torch.clamp(factor, min=0)
-    return found.reshape([]) if input.dim() < 2 else found
+    return found.squeeze()  # of one variable there is one number
 
 
 def _corrcoef(input: Tensor) -> Tensor:  # noqa: A002 - torch's name

@@ -297,3 +297,8 @@ def test_weight_norm(check):
     for dim in (0, 1, None):
         check(layer(nn.Conv1d(3, 4, 2), dim=dim), floats(2, 3, 5))
     check(layer(nn.Linear(4, 5), "bias"), floats(2, 4))
+
+
+def test_covariances_of_one_variable_are_a_number(check):
+    check(torch.cov, floats(3, 5))
+    check(lambda x: [torch.cov(x), torch.corrcoef(x)], floats(1, 5), dynamic=False)
