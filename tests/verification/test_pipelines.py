@@ -30,6 +30,10 @@ RIGHT = [
     ("torch random", "random"),
     ("plain", "plain"),
     ("tokens", "tokens"),
+    ("texts", "texts lists"),
+    ("recurrent", "recurrent arrays"),
+    ("torch 5", "drops none"),  # ten images in batches of five: there is no smaller batch
+    ("torch", "torch converted"),
 ]
 
 WRONG = [
@@ -65,8 +69,19 @@ WRONG = [
     ("tokens", "tokens padded", "ids", "padded with 1 instead of 0"),
     ("tokens", "tokens left", "ids", "padded at the beginning, not at the end"),
     ("tokens", "tokens longer", "ids", "padded to 16 and not to 12"),
-    ("tokens", "tokens first", "ids", "begin with 1 tokens more: 101"),
+    ("tokens", "tokens first", "ids", "begin with 1 token more: 101"),
     ("tokens", "tokens cut", "ids", "cut after 6 values"),
+    ("texts", "texts left", "ids", "padded at the beginning, not at the end"),
+    ("texts", "texts cut left", "ids", "cut at their beginning, not at their end"),
+    ("texts", "texts end", "ids", "sequences end with 1 token more: 1"),
+    ("texts", "texts shorter", "ids", "cut after 6 values"),
+    ("texts", "texts pad", "ids", "padded with 99 instead of 0"),
+    ("texts", "texts marks", "mask", "0 and 1 are exchanged"),
+    ("recurrent", "recurrent time first", "0", "has the batch as its second axis, not as its first"),
+    ("recurrent", "recurrent filled", "0", "padded with -1 instead of 0"),
+    ("plain", "plain own statistics", "0", "each image is normalised by its own mean and deviation"),
+    ("torch", "torch grey", "Decode", "images are grey, those of the first have colours"),
+    ("torch", "repeats", "samples", "there are 20 samples instead of 10: 2 times as many"),
 ]
 
 

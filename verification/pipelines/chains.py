@@ -121,7 +121,7 @@ def compare_pixels(one: Sequence[Stage], two: Sequence[Stage]) -> list[Finding]:
     kinds = [s.kind for s in one], [s.kind for s in two]
     if kinds[0] != kinds[1]:
         return [_missing(one, two)]
-    for mine, other in zip(one, two, strict=True):
+    for at, (mine, other) in enumerate(zip(one, two, strict=True)):
         unlike = apart(mine, other)
         given = difference(mine.values, other.values)
         if mine.random and unlike:
@@ -137,7 +137,11 @@ def compare_pixels(one: Sequence[Stage], two: Sequence[Stage]) -> list[Finding]:
             advice = reasons[0].advice if reasons else ""
             moved = effect(mine.values, other.values)
             places = mine.line, other.line
-            findings.append(Finding(other.name, f"{other.name}: {text}", places, advice, moved))
+            if at == 0 and not mine.random:  # the same transform: the images that it is given differ
+                text = reasons[0].message if reasons else "the images that are read differ"
+                findings.append(Finding("Decode", f"before {other.name}: {text}", places, advice, moved))
+            else:
+                findings.append(Finding(other.name, f"{other.name}: {text}", places, advice, moved))
         break  # what follows reads other pixels
     return findings
 

@@ -14,6 +14,9 @@ from .result import DataReport, FieldRow, Finding
 _BATCH = 8
 """Samples that models are run on."""
 
+_STEPS = 3
+"""Steps of 8 bits that decoders and resizes of two libraries lie apart."""
+
 _SHOWN = 4
 
 _ALIKE = 0.98
@@ -41,6 +44,10 @@ def compare_pipelines(first: str, second: str, samples: int = 64) -> DataReport:
         (first, second),
         notes=[f"{side}: {note}" for side, r in (("first", one), ("second", two)) for note in r.notes],
     )
+    exchanged = _exchanged_axes(one, two)
+    if exchanged is not None:  # nothing else is comparable: what is a sample differs
+        report.findings.append(exchanged)
+        return report
     report.samples = min(_read(one), _read(two))
     report.findings += _compare_counts(one, two)
     for side in (one, two):
@@ -92,14 +99,14 @@ def _compare_counts(one: Recorded, two: Recorded) -> list[Finding]:
             )
         )
     drops = [r.settings.get("drops the last batch") for r in (one, two)]
-    if drops[0] != drops[1] and None not in drops:
+    if drops[0] != drops[1] and None not in drops and not _divides(one, sizes[0]):
         name = "drop_remainder" if "MindSpore" in two.kind else "drop_last"
         text = (
             "the last, smaller batch is left out" if drops[1] else "the last, smaller batch is not left out"
         )
         found.append(Finding("batches", text, advice=f"{name}={bool(drops[0])}"))
     elif one.samples is not None and two.samples is not None and one.samples != two.samples:
-        found.append(Finding("samples", f"there are {two.samples} samples instead of {one.samples}"))
+        found.append(_of_numbers(one.samples, two.samples))
     elif not found and one.batches is not None and two.batches is not None and one.batches != two.batches:
         found.append(Finding("batches", f"there are {two.batches} batches instead of {one.batches}"))
     shuffles = [r.settings.get("shuffles") for r in (one, two)]
@@ -111,6 +118,39 @@ def _compare_counts(one: Recorded, two: Recorded) -> list[Finding]:
         )
         found.append(Finding("order", text, advice=f"shuffle={bool(shuffles[0])}"))
     return found
+
+
+def _divides(one: Recorded, size: int | None) -> bool:
+    """Whether no batch of the first is smaller than the others, so that none is left out."""
+    return bool(size) and one.samples is not None and one.samples % size == 0
+
+
+def _of_numbers(mine: int, other: int) -> Finding:
+    """Return the finding of another number of samples, each of which may be given several times."""
+    text = f"there are {other} samples instead of {mine}"
+    if mine and other % mine == 0:
+        times = other // mine
+        return Finding("samples", f"{text}: {times} times as many", advice=f"leave out repeat({times})")
+    if other and mine % other == 0:
+        return Finding("samples", text, advice=f"repeat({mine // other}), if the first repeats its samples")
+    return Finding("samples", text)
+
+
+def _exchanged_axes(one: Recorded, two: Recorded) -> Finding | None:
+    """Return the finding of a batch whose first two axes are exchanged, as recurrent nets take it."""
+    for mine, other in zip(one.fields, two.fields, strict=False):
+        sizes = [r.batch_sizes[0] if r.batch_sizes else 0 for r in (one, two)]
+        kept = [one.fields[mine][: sizes[0]], two.fields[other][: sizes[1]]]
+        if any(len({v.shape for v in side}) != 1 or not side[0].ndim for side in kept):
+            continue
+        a, b = (np.stack(side) for side in kept)
+        if a.shape[0] != a.shape[1] and np.array_equal(a.swapaxes(0, 1), b):
+            text = f"`{other}` has the batch as its second axis, not as its first"
+            return Finding(other, text, advice="batch_first=True, or exchange the first two axes")
+        if a.shape[0] != a.shape[1] and np.array_equal(a, b.swapaxes(0, 1)):
+            text = f"`{other}` has the batch as its first axis, not as its second"
+            return Finding(other, text, advice="batch_first=False, or exchange the first two axes")
+    return None
 
 
 def _pair_fields(one: Recorded, two: Recorded, report: DataReport) -> list[tuple[str, str]]:
@@ -262,10 +302,18 @@ def _compare_field(one: Recorded, two: Recorded, row: FieldRow) -> list[Finding]
             text = f"`{name}` has the shape {_shape(row.shapes[1])} instead of {_shape(row.shapes[0])}"
         else:
             text = f"`{name}` has other values: {row.apart:.3g} apart at most"
-            if _is_image(a) and (gap := difference(a, b)) is not None and gap[1] <= 3:
+            if _is_image(a) and _is_rounding(a, b, row):
                 return [*found, *_types(row)]
         found.append(Finding(name, text, effect=_moved(row)))
     return [*found, *_types(row)]
+
+
+def _is_rounding(a: Sequence[np.ndarray], b: Sequence[np.ndarray], row: FieldRow) -> bool:
+    """Whether images differ by a few steps of 8 bits, in the units of their values too."""
+    gap = difference(a, b)
+    low, high = (*row.ranges[0], 0.0, 0.0)[:2]
+    steps = np.inf if row.apart is None else row.apart * 255 / (high - low or 1.0)
+    return gap is not None and gap[1] <= _STEPS and steps <= 2 * _STEPS
 
 
 def _moved(row: FieldRow) -> str:

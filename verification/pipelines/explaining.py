@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
+
+from .explanation import Explanation
+from .sequences import explain_sequences, explain_vectors
 
 _CLOSE = 1e-3
 """Deviation of what is left after a fit, relative to that of the values, up to which it explains them."""
@@ -16,19 +18,6 @@ AFFINE = "the first is the second"
 
 _SHIFTS = 3
 """Pixels by which an image is looked for elsewhere."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """An explanation of the difference of two arrays.
-
-    Attributes:
-        message: what differs.
-        advice: what to do in the second pipeline.
-    """
-
-    message: str
-    advice: str
 
 
 def explain_values(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
@@ -42,9 +31,15 @@ def explain_values(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) ->
     if rank == {0, 1}:
         return _explain_one_hot(first, second)
     if rank == {1}:
-        return _explain_sequences(first, second)
+        return explain_sequences(first, second)
+    if rank == {2} and len(shapes) > 1:
+        return explain_vectors(first, second)
     if rank == {3} or rank == {2}:
-        return _explain_images(first, second)
+        return (
+            _explain_own_statistics(first, second)
+            or _explain_grey(first, second)
+            or _explain_images(first, second)
+        )
     return []
 
 
@@ -79,99 +74,6 @@ def _explain_one_hot(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) 
     return []
 
 
-# -- sequences ---------------------------------------------------------------------------------------------
-
-
-def _explain_sequences(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
-    cores = [[_core(x) for x in side] for side in (first, second)]
-    found: list[Explanation] = []
-    if all(np.array_equal(x[0], y[0]) for x, y in zip(*cores, strict=True)):
-        fills = [{x[1] for x in side if x[1] is not None} for side in cores]
-        sides = [{x[2] for x in side if x[2]} for side in cores]
-        lengths = [{len(x) for x in side} for side in (first, second)]
-        if fills[0] and fills[1] and fills[0] != fills[1]:
-            found.append(
-                Explanation(
-                    f"sequences are padded with {_one(fills[1])} instead of {_one(fills[0])}",
-                    f"pad with {_one(fills[0])}",
-                )
-            )
-        if sides[0] and sides[1] and sides[0] != sides[1]:
-            found.append(
-                Explanation(
-                    f"sequences are padded at the {_one(sides[1])}, not at the {_one(sides[0])}",
-                    f"pad at the {_one(sides[0])}",
-                )
-            )
-        if lengths[0] != lengths[1]:
-            found.append(
-                Explanation(
-                    f"sequences are padded to {_one(lengths[1])} and not to {_one(lengths[0])}",
-                    f"pad to {_one(lengths[0])}",
-                )
-            )
-        return found
-    ends = [max(len(x[0]) for x in side) for side in cores]
-    if all(np.array_equal(x[0][: ends[1]], y[0]) for x, y in zip(*cores, strict=True)):
-        return [Explanation(f"sequences are cut after {ends[1]} values", f"keep {ends[0]} values")]
-    if all(np.array_equal(x[0], y[0][: ends[0]]) for x, y in zip(*cores, strict=True)):
-        return [
-            Explanation(f"sequences are not cut after {ends[0]} values", f"cut them after {ends[0]} values")
-        ]
-    pairs = list(zip(first, second, strict=False))
-    for cut in (1, 2):
-        if all(np.array_equal(x[: len(x) - cut][: len(y) - cut], y[cut:][: len(x) - cut]) for x, y in pairs):
-            shown = ", ".join(str(v) for v in pairs[0][1][:cut])
-            return [
-                Explanation(
-                    f"sequences begin with {cut} tokens more: {shown}",
-                    "leave out the tokens at the beginning",
-                )
-            ]
-        if all(np.array_equal(y[: len(y) - cut][: len(x) - cut], x[cut:][: len(y) - cut]) for x, y in pairs):
-            shown = ", ".join(str(v) for v in pairs[0][0][:cut])
-            return [
-                Explanation(
-                    f"sequences lack {cut} tokens at their beginning: {shown}",
-                    "add the tokens at the beginning",
-                )
-            ]
-    short = [min(len(x), len(y)) for x, y in pairs]
-    if all(np.array_equal(x[:n], y[:n]) for (x, y), n in zip(pairs, short, strict=True)):
-        lengths = [max(len(x) for x in side) for side in (first, second)]
-        return [
-            Explanation(
-                f"sequences end after {lengths[1]} values and not after {lengths[0]}",
-                f"cut them to {lengths[0]}",
-            )
-        ]
-    return []
-
-
-def _core(x: np.ndarray) -> tuple[np.ndarray, float | None, str]:
-    """Return a sequence without the repeated value at its end or beginning, that value, and the side."""
-    if len(x) < 2:
-        return x, None, ""
-    end = len(x)
-    while end > 1 and x[end - 2] == x[-1]:
-        end -= 1
-    begin = 0
-    while begin < len(x) - 1 and x[begin + 1] == x[0]:
-        begin += 1
-    if len(x) - end >= begin and end < len(x):
-        return x[: end - 1], float(x[-1]), "end"
-    if begin:
-        return x[begin + 1 :], float(x[0]), "beginning"
-    return x, None, ""
-
-
-def _one(values: set[object] | set[float] | set[int] | set[str]) -> str:
-    found = sorted(values, key=str)
-    return (
-        f"{found[0]:g}" if len(found) == 1 and isinstance(found[0], float) else ", ".join(map(str, found[:3]))
-    )
-
-
 # -- images ------------------------------------------------------------------------------------------------
 
 
@@ -186,7 +88,7 @@ def _explain_images(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -
             theirs = "".join(axes[order.index(i)] for i in range(3))
             found.append(Explanation(f"the layout is {theirs}, not {axes}", f"change the axes to {axes}"))
             second = [b.transpose(order) for b in second]
-    if any(a.shape != b.shape for a, b in zip(first, second, strict=False)):
+    if len({x.shape for side in (first, second) for x in side}) > 1:
         return found
     a = np.stack(list(first)[: len(second)]).astype(np.float64)
     b = np.stack(list(second)[: len(first)]).astype(np.float64)
@@ -207,6 +109,43 @@ def _explain_images(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -
     if not (np.allclose(slope, 1, atol=1e-3) and np.allclose(shift, 0, atol=1e-3 * scale)):
         found.append(_affine(slope, shift))
     return found
+
+
+def _explain_grey(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
+    """Explain images of three equal channels where the other side has colours."""
+    grey = [
+        all(v.ndim == 3 and bool((v == v.take([0], _channel_axis(v))).all()) for v in side)
+        for side in (first, second)
+    ]
+    if grey[0] == grey[1]:
+        return []
+    if grey[1]:
+        return [
+            Explanation("images are grey, those of the first have colours", "read them in colour, as RGB")
+        ]
+    return [Explanation("images have colours, those of the first are grey", "read them in grey")]
+
+
+def _explain_own_statistics(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
+    """Explain images that one side normalises by the mean and deviation of each, and the other does not."""
+    pairs = list(zip(first, second, strict=False))
+    if len(pairs) < 2 or any(a.shape != b.shape or not a.size for a, b in pairs):
+        return []
+    own = [
+        all(abs(float(v.mean())) < _CLOSE and abs(float(v.std()) - 1) < _CLOSE for v in side)
+        for side in zip(*pairs, strict=True)
+    ]
+    if own[0] == own[1]:
+        return []
+    axis = 1 + _channel_axis(first[0]) if first[0].ndim == 3 else None
+    fits = [_fit(a[None].astype(np.float64), b[None].astype(np.float64), axis) for a, b in pairs]
+    if max(left for *_, left in fits) > _CLOSE * 10:
+        return []
+    if own[1]:
+        text = "each image is normalised by its own mean and deviation, not by fixed ones"
+        return [Explanation(text, "normalise by the mean and standard deviation of the first")]
+    text = "images are normalised by fixed numbers, not each by its own mean and deviation"
+    return [Explanation(text, "subtract each image's mean, and divide by its deviation")]
 
 
 def _layout(a: np.ndarray, b: np.ndarray) -> tuple[int, ...] | None:

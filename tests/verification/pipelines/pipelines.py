@@ -28,17 +28,19 @@ FOLDER = os.environ["IMAGES"]
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
-def torch_folder(*stages, shuffle=False, drop=False, batch=4, label=None):
+def torch_folder(*stages, shuffle=False, drop=False, batch=4, label=None, **loading):
     stages = stages or (tv.Resize(32), tv.CenterCrop(28), tv.ToTensor(), tv.Normalize(MEAN, STD))
-    data = torchvision.datasets.ImageFolder(FOLDER, tv.Compose(list(stages)), target_transform=label)
+    data = torchvision.datasets.ImageFolder(
+        FOLDER, tv.Compose(list(stages)), target_transform=label, **loading
+    )
     return torch.utils.data.DataLoader(data, batch, shuffle=shuffle, drop_last=drop)
 
 
-def mindspore_folder(*stages, shuffle=False, drop=False, batch=4, label=None):
+def mindspore_folder(*stages, shuffle=False, drop=False, batch=4, label=None, repeat=1):
     stages = stages or (*PIL_HEAD, V.ToTensor(), V.Normalize(MEAN, STD, is_hwc=False))
     data = ds.ImageFolderDataset(FOLDER, shuffle=shuffle).map(list(stages), "image")
     data = data.map(label or T.TypeCast(mindspore.int64), "label")
-    return data.batch(batch, drop_remainder=drop)
+    return data.repeat(repeat).batch(batch, drop_remainder=drop)
 
 
 C_HEAD = (V.Decode(), V.Resize(32), V.CenterCrop(28))
@@ -92,6 +94,37 @@ def tokens(pad=0, left=False, length=12, first=None, cut=None):
         yield {"ids": np.array(rows[i : i + 4]), "label": np.arange(i, i + 4)}
 
 
+def texts(length=8, end=None, left_cut=False, left=False, marks=1, pad=0):
+    """Token sequences of several lengths with their masks: one is cut, one has a single value of padding."""
+    rng = np.random.default_rng(2)
+    for sizes in ((3, 7, 12), (4, 2, 5)):
+        rows = [[*rng.integers(5, 90, n).tolist(), *([end] if end else [])] for n in sizes]
+        rows = [row[-length:] if left_cut else row[:length] for row in rows]
+        held = [
+            np.array([pad] * left * (length - len(r)) + r + [pad] * (not left) * (length - len(r)))
+            for r in rows
+        ]
+        ones = [np.array([marks] * len(r)) for r in rows]
+        both = [(length - len(r), 0) if left else (0, length - len(r)) for r in rows]
+        mask = [np.pad(m, b, constant_values=1 - marks) for m, b in zip(ones, both, strict=True)]
+        yield {"ids": np.stack(held), "mask": np.stack(mask)}
+
+
+def recurrent(first=True, fill=0.0):
+    rng = np.random.default_rng(3)
+    held = [torch.tensor(rng.random((n, 6)), dtype=torch.float32) for n in (5, 3, 7, 4, 6, 2)]
+    for i in (0, 3):
+        part = held[i : i + 3]
+        padded = torch.nn.utils.rnn.pad_sequence(part, batch_first=first, padding_value=fill)
+        yield padded, torch.tensor([len(x) for x in part])
+
+
+def standardised(x):
+    x = x / 255.0
+    return ((x - x.mean()) / x.std()).transpose(2, 0, 1).astype(np.float32)
+
+
+CENTRED = tv.Normalize(MEAN, STD)
 RANDOM = (V.Decode(to_pil=True), V.RandomResizedCrop(28), V.RandomHorizontalFlip(0.5), *TAIL)
 
 PIPELINES = {
@@ -162,6 +195,26 @@ PIPELINES = {
     "tokens longer": lambda: tokens(length=16),
     "tokens first": lambda: tokens(first=101),
     "tokens cut": lambda: tokens(cut=6),
+    "texts": texts,
+    "texts lists": lambda: [tuple(batch.values()) for batch in texts()],
+    "texts left": lambda: texts(left=True),
+    "texts cut left": lambda: texts(left_cut=True),
+    "texts end": lambda: texts(end=1),
+    "texts shorter": lambda: texts(length=6),
+    "texts pad": lambda: texts(pad=99),
+    "texts marks": lambda: texts(marks=0),
+    "recurrent": recurrent,
+    "recurrent arrays": lambda: [(x.numpy().copy(), n.numpy().copy()) for x, n in recurrent()],
+    "recurrent time first": lambda: recurrent(first=False),
+    "recurrent filled": lambda: recurrent(fill=-1.0),
+    "plain own statistics": lambda: plain(standardised),
+    "torch grey": lambda: torch_folder(loader=lambda path: Image.open(path).convert("L").convert("RGB")),
+    "torch 5": lambda: torch_folder(batch=5),
+    "drops none": lambda: mindspore_folder(batch=5, drop=True),
+    "repeats": lambda: mindspore_folder(repeat=2),
+    "torch converted": lambda: torch_folder(
+        tv.Resize(32), tv.CenterCrop(28), tv.PILToTensor(), tv.ConvertImageDtype(torch.float32), CENTRED
+    ),
 }  # fmt: skip
 
 
