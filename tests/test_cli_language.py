@@ -199,6 +199,13 @@ def test_a_message_without_a_translation_stays() -> None:
     assert catalogue("en").gettext("clean") == "clean"
 
 
+def test_the_root_is_a_place_and_no_name() -> None:
+    use = "  aten.rand_like.default: 1 use, e.g. the root module (Net), net.py:3"
+    assert say_lines(use, "zh") == "  aten.rand_like.default：用到 1 次，例如 根模块 (Net), net.py:3"
+    error = "error E702 expected a module that can train, got an exported program - at the root module"
+    assert say_lines(error, "zh").endswith(" - 位于 根模块")
+
+
 def test_a_name_is_not_translated() -> None:
     assert catalogue("zh").gettext("wrote clean") == "已写出 clean"
 

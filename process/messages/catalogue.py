@@ -64,6 +64,8 @@ class Catalogue(NullTranslations):
 
     def _filled(self, slot: str, part: str) -> str:
         """Translate the content of a slot: a message, several, or a list of names; a single name stays."""
+        if part.startswith(_ROOT):
+            return self.gettext(_ROOT) + part.removeprefix(_ROOT)
         if not is_spoken(slot) and not _SENTENCE.search(part):
             return part
         several = part.split("; ")
@@ -90,6 +92,7 @@ class Catalogue(NullTranslations):
         return told
 
 
+_ROOT = "the root module"
 _OF_MODULE = re.compile(r"(.+)( \(`[^`]*`\))")
 _SENTENCE = re.compile(r"[a-z]{2} [`a-z\d(]|[`\d)] [a-z]{2}")
 """Text of several words, which no name of a model is."""
@@ -178,7 +181,9 @@ _OPERATOR = re.compile(r"(`[^`]+`) in (`[^`]+`)(.*)")
 
 
 def _say_place(place: str, known: NullTranslations) -> str:
-    """Translate a place: names stay, except an operator's module and the count of further ones."""
+    """Translate a place: names stay, except the root's, an operator's module and the count of further ones."""
+    if place.startswith(_ROOT):
+        place = known.gettext(_ROOT) + place.removeprefix(_ROOT)
     head, _, more = place.rpartition(" and ")
     said = known.gettext(f"and {more}")
     place = f"{head} {said}" if head and said != f"and {more}" else place
