@@ -88,6 +88,7 @@ ROWS = (
     ("Elu(%x)", "Celu(%x) {alpha=1.0}", True),
     ("Mul(%x, %r)", "Div(%x, %s)", True),
     ("Mul(%x, %r)", "Div(%x, %t)", False),
+    ("Mul(Mul(%x, %q) : f32[4,3], %q)", "Mul(%x, %f)", True),
 )
 
 
@@ -104,11 +105,13 @@ graph main {{
   %r = const 0.7071067690849304 : f32[]
   %s = const 1.4142135381698608 : f32[]
   %t = const 1.4142136573791504 : f32[]
-  %y = {op} : {type}[4,3]
+  %q = const 0.4204482138156891 : f32[]
+  %f = const 0.1767766922712326 : f32[]
+{op}
   return "y" = %y
 }}"""
     kind = "bool" if own.startswith("Greater") else "f32"
-    graphs = [parse(text.format(op=op, above=repr(above), type=kind)) for op in (own, other)]
+    graphs = [parse(text.format(op=flat(f"{op} : {kind}[4,3]"), above=repr(above))) for op in (own, other)]
     found = certify(graphs[0], graphs[1], output=tmp_path / "c.json", seed=3)
     assert found.passed is equal, found.report
 

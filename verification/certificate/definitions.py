@@ -301,6 +301,11 @@ def _number_behind(array: Array) -> Callable[[Definitions], str] | None:
         return signed(lambda out: out.root(square))
     if 2 <= inverse <= 65536 and math.isqrt(inverse) ** 2 != inverse and rounds(1 / math.sqrt(inverse)):
         return signed(lambda out: out.op("Reciprocal", out.root(inverse)))
+    fourth, below = round(value**4), round(value**-4)  # queries and keys of attention, scaled each
+    if 2 <= fourth <= 65536 and rounds(fourth**0.25):
+        return signed(lambda out: out.op("Sqrt", out.root(fourth)))
+    if 2 <= below <= 65536 and rounds(below**-0.25):
+        return signed(lambda out: out.op("Reciprocal", out.op("Sqrt", out.root(below))))
     quotient = Fraction(value).limit_denominator(1 << 16)
     for found in (Fraction(f"{value:.6g}"), quotient):  # 0.044715 is 8943 / 200000, not 1 / 22.36...
         small = found.numerator < 1 << 24 and found.denominator < 1 << 60
