@@ -181,7 +181,7 @@ _OPERATOR = re.compile(r"(`[^`]+`) in (`[^`]+`)(.*)")
 
 
 def _say_place(place: str, known: NullTranslations) -> str:
-    """Translate a place: names stay, except the root's, an operator's module and the count of further ones."""
+    """Translate a place: names stay, but not the root's, an operator's module and counts of others."""
     if place.startswith(_ROOT):
         place = known.gettext(_ROOT) + place.removeprefix(_ROOT)
     head, _, more = place.rpartition(" and ")
