@@ -10,6 +10,7 @@ from ...source.lowering.index_unit_slices import IndexUnitSlices
 from ...source.lowering.join_dense import JoinDense
 from ...source.lowering.restore_hard_swish import RestoreHardSwish
 from ...source.lowering.restore_leaky_relu import RestoreLeakyRelu
+from ...source.lowering.restore_swish import RestoreSwish
 from ...source.lowering.unstack_slices import UnstackSlices
 from ...source.lowering.write_out_operators import WriteOutOperators
 from ..dialect import DIALECT, can_emit
@@ -26,6 +27,7 @@ LOWERING = passes_for(
         FoldPreluSlopes(),
         RestoreLeakyRelu(),
         RestoreHardSwish(),
+        RestoreSwish(),
         DropReducedAxes(),
         RestoreRecurrent(),
         WriteOutOperators(can_emit),  # whose expansions are met like all others
