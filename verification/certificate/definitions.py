@@ -294,17 +294,20 @@ def _number_behind(array: Array) -> Callable[[Definitions], str] | None:
     def signed(state: Callable[[Definitions], str]) -> Callable[[Definitions], str]:
         return state if float(array) > 0 else lambda out: out.op("Neg", state(out))
 
-    square, inverse = round(value * value), round(1 / (value * value))
+    def is_root(whole: int, power: float) -> bool:
+        return 2 <= whole <= 65536 and math.isqrt(whole) ** 2 != whole and rounds(whole**power)
+
+    square, inverse = round(value**2), round(value**-2)
+    fourth, below = round(value**4), round(value**-4)  # queries and keys of attention, each scaled
     if rounds(math.sqrt(2 / math.pi)):
         return signed(lambda out: out.op("Div", out.root(2), out.op("Sqrt", out.op("Pi"))))
-    if 2 <= square <= 65536 and math.isqrt(square) ** 2 != square and rounds(math.sqrt(square)):
+    if is_root(square, 0.5):
         return signed(lambda out: out.root(square))
-    if 2 <= inverse <= 65536 and math.isqrt(inverse) ** 2 != inverse and rounds(1 / math.sqrt(inverse)):
+    if is_root(inverse, -0.5):
         return signed(lambda out: out.op("Reciprocal", out.root(inverse)))
-    fourth, below = round(value**4), round(value**-4)  # queries and keys of attention, scaled each
-    if 2 <= fourth <= 65536 and rounds(fourth**0.25):
+    if is_root(fourth, 0.25):
         return signed(lambda out: out.op("Sqrt", out.root(fourth)))
-    if 2 <= below <= 65536 and rounds(below**-0.25):
+    if is_root(below, -0.25):
         return signed(lambda out: out.op("Reciprocal", out.op("Sqrt", out.root(below))))
     quotient = Fraction(value).limit_denominator(1 << 16)
     for found in (Fraction(f"{value:.6g}"), quotient):  # 0.044715 is 8943 / 200000, not 1 / 22.36...
