@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
@@ -38,6 +39,8 @@ class Script:
         steps: how many steps the training makes, for a schedule that is written out.
         labels: makes the labels of a batch, `labels(random, shape)` with a NumPy generator and the shape of
             the net's first output; needed where the loss does not tell.
+        data: gives the batches of the training and takes nothing: a function at the top of a file, which is
+            run in a process of its own.
         step: makes a whole step, called with the net's inputs and the labels, and gives the loss; MindSpore
             only. It is followed in place of a loop by these settings.
     """
@@ -55,6 +58,13 @@ class Script:
     steps: int | None = None
     labels: Callable[[Any, tuple[int, ...]], Any] | None = None
     step: Callable[..., Any] | None = None
+    data: Callable[[], Any] | None = None
+
+    @property
+    def data_reference(self) -> str:
+        """The function that gives the batches, as ``FILE.py:FUNCTION``; empty for none."""
+        file = None if self.data is None else inspect.getsourcefile(self.data)
+        return "" if self.data is None or file is None else f"{file}:{self.data.__qualname__}"
 
     @property
     def steps_per_rate(self) -> int:
@@ -150,7 +160,19 @@ def _script(given: Any, reference: str) -> Script:
         raise ModelError(
             "E704", f"expected steps, a whole number above 0, got {script.steps!r}", place=reference
         )
+    if script.data is not None and not _is_named(script.data):
+        raise ModelError(
+            "E704",
+            f"expected as `data` a function at the top of a file, got {type(script.data).__name__}",
+            place=reference,
+            hint='`"data": batches`, of a `def batches():` that returns a DataLoader, a dataset or batches',
+        )
     return script
+
+
+def _is_named(data: object) -> bool:
+    """Whether a function can be found again by its file and name."""
+    return inspect.isfunction(data) and data.__qualname__.isidentifier() and data.__name__ != "<lambda>"
 
 
 def _is_count(value: object) -> bool:

@@ -446,6 +446,7 @@ def test_what_is_no_recipe_is_refused(
 
 
 TORCH = """
+import numpy as np
 import torch
 from torch import nn
 
@@ -461,9 +462,18 @@ def recipe(net):
 
 def adam(net):
     return nn.CrossEntropyLoss(), torch.optim.Adam(net.parameters(), 0.01)
+
+def batches():
+    draw = np.random.default_rng(0)
+    return [(draw.random((4, 6), np.float32), np.arange(4)) for _ in range(2)]
+
+def with_data(net):
+    loss, optimizer = recipe(net)
+    return {"loss": loss, "optimizer": optimizer, "data": batches}
 """
 
 MINDSPORE = """
+import numpy as np
 from mindspore import nn
 
 class Net(nn.Cell):
@@ -481,6 +491,23 @@ def wrong(net):
 
 def adam(net):
     return nn.CrossEntropyLoss(), nn.Adam(net.trainable_params(), 0.01)
+
+def batches():
+    draw = np.random.default_rng(0)
+    return [{"x": draw.random((4, 6), np.float32), "y": np.arange(4)} for _ in range(2)]
+
+def later():
+    return [{**batch, "y": batch["y"] + 1} for batch in batches()]
+
+def with_data(net):
+    loss, optimizer = recipe(net)
+    return {"loss": loss, "optimizer": optimizer, "data": batches}
+
+def with_later(net):
+    return {**with_data(net), "data": later}
+
+def with_hidden(net):
+    return {**with_data(net), "data": lambda: batches()}
 """
 
 
@@ -494,6 +521,28 @@ def files(tmp_path: Path) -> Path:
 def invoke(folder: Path, *arguments: str) -> Any:
     nets = (f"{folder}/a.py:Net", f"{folder}/b.py:Net", "--input", "4x6")
     return CliRunner().invoke(main, ["verify", *nets, *arguments])
+
+
+def test_data_of_the_recipes_are_compared_where_both_state_them(files: Path) -> None:
+    def run(target: str, *more: str) -> Any:
+        given = ("--recipe", f"{files}/a.py:with_data", "--recipe", f"{files}/b.py:{target}", "--steps", "2")
+        return invoke(files, *given, *more)
+
+    right = run("with_data", "-v")
+    assert right.exit_code == 0, right.output
+    assert "data: 8 samples in 2 fields compared" in right.output
+    wrong = run("with_later")
+    assert wrong.exit_code == 1
+    assert wrong.output.startswith("DIFFERENT in 1 setting of the recipe: ")
+    assert "  data, y: `y`: labels are larger by 1\n" in wrong.output
+    assert "    write: take 1 off the labels" in wrong.output
+    assert "trajectory: 2 steps agree" in wrong.output
+    alone = run("recipe", "-v")
+    assert alone.exit_code == 0
+    assert "the data were not compared: only the recipe of the source states its `data`" in alone.output
+    hidden = run("with_hidden")
+    assert hidden.exit_code == 2
+    assert "E704 expected as `data` a function at the top of a file" in hidden.output
 
 
 def test_the_command(files: Path) -> None:

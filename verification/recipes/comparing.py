@@ -17,6 +17,7 @@ from ..inputs import batch_symbols, bindings, make_inputs
 from ..sides import Sides
 from ..training.pairs import Pair, arrays_in_parts, joined_names, paired
 from ..two_nets.pairing import Pairing
+from .data import compare_recipe_data
 from .following import Followed, moved
 from .loss_causes import loss_causes
 from .measured_loss import fitted, labels_for, measured_loss
@@ -101,7 +102,9 @@ class RecipeComparison:
             wrong = any(row.counts for row in rows)
             remarked = bool(rows) and not wrong
             trajectory = self._trajectory(pairs, held, tries=1 if wrong else _DRAWS, by_rule=remarked)
-        return RecipeReport(_shown(source), _shown(target), rows, trajectory, self.notes)
+        of_data, notes = compare_recipe_data(*(reading.data for reading in self._readings))
+        self.notes += notes
+        return RecipeReport(_shown(source), _shown(target), [*rows, *of_data], trajectory, self.notes)
 
     def _note(self, source: Recipe, target: Recipe) -> None:
         for recipe in (source, target):
@@ -130,8 +133,8 @@ class RecipeComparison:
                 "averaged weights are compared as a setting: the steps followed the weights alone"
             )
         self.notes.append(
-            "the steps of the recipe ran on equal seeded data in one order, with every Dropout at 0; "
-            "shuffling and augmentation are not compared"
+            "the steps of the recipe ran on equal seeded data in one order, with every Dropout at 0"
+            + ("" if all(r.data for r in self._readings) else "; shuffling and augmentation are not compared")
         )
 
     def _labels_of(self, at: int) -> str:

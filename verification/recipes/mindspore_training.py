@@ -80,7 +80,9 @@ class MindSporeTraining:
 
         shape = tuple(tensors_of(result)[0].shape)
         single = isinstance(result, Tensor)
-        return Reading(recipe, shape, loss if single else None, script.labels, script.steps, tape)
+        return Reading(
+            recipe, shape, loss if single else None, script.labels, script.steps, tape, script.data_reference
+        )
 
     def follow(self, batches: Sequence[Batch], record: frozenset[int], precision: str | None) -> Trajectory:
         """Train; see `Learner`."""

@@ -16,7 +16,7 @@ class RecipeRow:
 
     Attributes:
         setting: its name.
-        source: its value in the source.
+        source: its value in the source; empty where `target` says what differs.
         target: in the target.
         counts: whether the two train differently by it; else it is a remark.
         parameters: the target's parameters that it holds for; empty for all.
@@ -37,6 +37,8 @@ class RecipeRow:
     def lines(self) -> list[str]:
         """Return its text, with the fix."""
         found = f"{self.setting}: {self.source} in the source, {self.target} in the target"
+        if not self.source:
+            found = f"{self.setting}: {self.target}"
         if self.parameters:
             names = braced(self.parameters)
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

@@ -95,7 +95,9 @@ class TorchTraining:
                 return recorded_loss(TorchHost(), script.loss, *given)
 
         shape, single = tuple(leaves[0].shape), isinstance(result, torch.Tensor)
-        return Reading(recipe, shape, loss if single else None, script.labels, script.steps, tape)
+        return Reading(
+            recipe, shape, loss if single else None, script.labels, script.steps, tape, script.data_reference
+        )
 
     def follow(
         self,

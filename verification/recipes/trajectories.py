@@ -30,6 +30,7 @@ class Reading:
         labels: the script's own way to make labels, where it gives one.
         steps: how many steps the training makes, where it says so.
         tape: the calls that the loss makes of an output and labels; None for what nobody can record.
+        data: the function that gives the batches, ``FILE.py:FUNCTION``; empty where the script states none.
     """
 
     recipe: Recipe
@@ -38,6 +39,7 @@ class Reading:
     labels: Labels | None
     steps: int | None = None
     tape: Callable[[np.ndarray, np.ndarray], Tape | None] = lambda *_: None
+    data: str = ""
 
 
 @dataclass(slots=True)
