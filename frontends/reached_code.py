@@ -17,7 +17,7 @@ _ENTRIES = frozenset({"forward", "construct"})
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__"})
 """Methods that make an object: of a class whose objects are there already they count where code names it."""
 _ROOTS = frozenset({"torch.nn.modules.module", "mindspore.nn.cell", "builtins"})
-"""Where the classes of all modules are defined: of their methods a call runs those with two underscores."""
+"""Modules that define the classes of all modules: of their methods a call runs those with two underscores."""
 
 _STORE_GLOBAL = opmap["STORE_GLOBAL"]
 _CACHED = type(functools.cache(len))

@@ -76,7 +76,7 @@ AT_BREAKPOINTS = "at breakpoints"
 """The case of inputs at which functions jump."""
 
 _NO_MEMORY = re.compile("allocate memory|bad_alloc|unable to allocate", re.IGNORECASE)
-"""What runtimes say of too little memory, which is no fault of a model."""
+"""Messages of runtimes about too little memory, which is no fault of a model."""
 
 _REFUSALS = 2
 """Number of cases that the source refuses of which the reasons are noted."""

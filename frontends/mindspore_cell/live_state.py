@@ -163,7 +163,7 @@ def may_write(cells: Sequence[Any]) -> bool:
 _CONSTRUCTORS = {"__init__", "__new__"}
 
 _NOT_OF_USERS = ("mindspore.", f"{__name__.partition('.')[0]}.")
-"""What modules of functions begin with that are MindSpore's, or stand in for a user's for some time."""
+"""Beginnings of the modules of functions that are MindSpore's, or stand in for a user's for some time."""
 
 
 def _is_called_unnamed(method: str) -> bool:

@@ -1,4 +1,4 @@
-"""What explains a difference of two pipelines' values, and what to do."""
+"""The explanation of a difference of two pipelines' values."""
 
 from __future__ import annotations
 

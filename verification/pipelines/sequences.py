@@ -168,7 +168,7 @@ _ENDS: tuple[tuple[str, str, _Fits], ...] = (
         _turned(_longer_at_beginning),
     ),
 )
-"""What differs, what to do, and whether a pair of sequences fits."""
+"""Message, advice, and the test that a pair of sequences has to pass."""
 
 _CUTS = (
     ("sequences are cut at their beginning, not at their end", "cut them at their end", True),
