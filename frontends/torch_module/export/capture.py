@@ -390,6 +390,8 @@ def _specialised(
 def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]], numbers: bool) -> Captured:
     import torch
 
+    from ..expansions.packed_sequences import sequences_padded
+
     # new tensors each time: torch marks those it is given as dynamic, and would find the marks again
     args, kwargs = bound.built(lambda _, leaf: leaf.detach() if hasattr(leaf, "shape") else leaf)
 
@@ -423,6 +425,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         evaluation(module) as state,
         spelled_out(module, bound.further),
         layers_kept_whole(),
+        sequences_padded(),
         wrapped_alone(),
         lean_tracing(module),
         unused_constants(),

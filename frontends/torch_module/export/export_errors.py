@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from ....ir import ModelError
 
 if TYPE_CHECKING:
-    import torch
     from torch.nn import Module
 
 _REFUSALS = ("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")
@@ -59,9 +58,9 @@ def export_error(module: Module, error: Exception) -> ModelError:
     if _packs(error):
         return ModelError(
             "E104",
-            "torch.export cannot follow a PackedSequence, whose sizes are data",
+            "torch.export cannot follow code on the steps of a PackedSequence, whose number is data",
             place=place,
-            hint=_padded(module),
+            hint="unpack it with pad_packed_sequence before other code; recurrent layers take it as it is",
         )
     if (selecting := _selecting(module, error)) is not None:
         return ModelError(
@@ -240,23 +239,6 @@ def _of_a_number(*, real: bool) -> tuple[str, str]:
         f"its code goes on by a number that is data-dependent, taken out of a tensor ({taken})",
         "leave it a tensor: `x.max()` in place of `x.max().item()`, torch.sqrt in place of math.sqrt, "
         f"torch.where in place of `if`; {_ON_CONTROL_FLOW}",
-    )
-
-
-def _padded(module: torch.nn.Module) -> str:
-    """Return the replacement of a PackedSequence: padding affects last states and a backward direction."""
-    from torch.nn import RNNBase
-
-    if not any(isinstance(each, RNNBase) and each.bidirectional for each in module.modules()):
-        return (
-            "give the recurrent layer the padded sequences themselves, multiply its outputs by the mask of "
-            "the lengths, and gather its last state at `lengths - 1`"
-        )
-    return (
-        "padding changes what a bidirectional layer computes: give the padded sequences to a layer for each "
-        "direction, to the second one reversed within their lengths (gathered at `(lengths - 1 - t) % T`, "
-        "its outputs again); multiply the outputs by the mask of the lengths, and gather last states at "
-        "`lengths - 1`"
     )
 
 

@@ -100,6 +100,12 @@ PATCHES = (
     Patch("torch.nn:Module", "__setattr__", "counts the attributes that a forward assigns", saves_only=True),
     Patch("torch.fx._symbolic_trace:Tracer", "call_module", "a call that raises leaves the stack of calls"),
     Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
+    Patch("torch.nn:LSTM", "forward", "takes sequences beside their lengths, in place of packed ones"),
+    Patch("torch.nn:GRU", "forward", "as LSTM"),
+    Patch("torch.nn:RNN", "forward", "as LSTM"),
+    Patch("torch.nn.utils.rnn:pack_padded_sequence", "__code__", "keeps sequences padded"),
+    Patch("torch.nn.utils.rnn:pad_packed_sequence", "__code__", "as pack_padded_sequence"),
+    Patch("torch.nn.utils.rnn", "_VF", "what the code of pack_padded_sequence calls instead"),
     Patch(
         "torch.nn.parallel:DistributedDataParallel",
         "forward",
@@ -183,6 +189,8 @@ def patched(home: str, **attributes: Any) -> Iterator[None]:
         row = _ROWS[home, name]
         if name in vars(place):
             kept[name] = vars(place)[name]
+        elif name == "__code__":  # of a function that other modules may have imported by name
+            kept[name] = place.__code__
         elif not row.saves_only:
             raise _not_in_this_torch(row)
     try:

@@ -9,11 +9,12 @@ from ..call import Call
 TABLE = LoweringTable[Call]("torch")
 
 
-def _stack(kind: str, **attributes: object) -> Lowering[Call]:
+def _stack(kind: str, *, of_lengths: bool = False, **attributes: object) -> Lowering[Call]:
     def stack(call: Call) -> list[Value]:
         """All layers as one operator; states of zeros are what the composite starts from anyway."""
-        call.ignore("train")
-        states = call.values("hx") if kind == "LSTM" else [call.value("hx")]
+        if not of_lengths:
+            call.ignore("train")
+        states = call.values("hx") if kind == "LSTM" or of_lengths else [call.value("hx")]
         given = [None] * len(states) if all(_is_zero(call, s) for s in states) else states
         parameters, layers = call.values("params"), call.int("num_layers")
         directions = 2 if call.flag("bidirectional") else 1
@@ -22,8 +23,8 @@ def _stack(kind: str, **attributes: object) -> Lowering[Call]:
         width = call.type_of(parameters[-1]).static_shape()[0]
         return call.ops(
             f"regraft.{kind}",
-            call.value("input"),
-            None,
+            call.value("x" if of_lengths else "input"),
+            call.value("lengths") if of_lengths else None,
             *given,
             *parameters,
             outputs=1 + len(states),
@@ -50,6 +51,14 @@ def _is_zero(call: Call, value: Value) -> bool:
         return _is_zero(call, call.graph.operands(value.node)[0] or value)
     found = call.graph.constant_value(value)
     return found is not None and not found.any()
+
+
+@TABLE.op("regraft.recurrent_of_lengths.default")
+def stack_of_lengths(call: Call) -> Value | list[Value]:
+    """All layers as one operator, each sequence as long as it is said to be."""
+    kind = call.text("kind")
+    how = {"nonlinearity": "relu"} if kind == "RNN_RELU" else {}
+    return _stack(kind.partition("_")[0], of_lengths=True, **how)(call)
 
 
 TABLE.op("aten.lstm.input")(_stack("LSTM"))

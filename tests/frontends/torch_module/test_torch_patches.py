@@ -18,7 +18,7 @@ FRONTEND = Path(patches.__file__).parents[1]
 
 @pytest.mark.parametrize("row", PATCHES, ids=lambda p: f"{p.home}.{p.name}")
 def test_the_installed_torch_has_what_a_row_names(row: Patch) -> None:
-    assert row.name in vars(find_home(row.home))
+    assert row.name in dir(find_home(row.home))
     assert row.why
 
 

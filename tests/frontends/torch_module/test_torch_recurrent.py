@@ -8,8 +8,6 @@ import torch
 from torch import nn
 
 from regraft.frontends.options import LoadOptions
-from regraft.frontends.torch_module import read
-from regraft.ir import ModelError
 
 ARGUMENTS = [
     {"batch_first": True},
@@ -128,54 +126,3 @@ class Unrolled(nn.Module):
 def test_an_unrolled_cell_keeps_the_batch_symbolic(check):
     graph = check(Unrolled(), draw(2, 3, 4))
     assert sum(n.op_type == "LSTMCell" for n in graph.operators()) == 3
-
-
-class Packed(nn.Module):
-    def __init__(self, bidirectional):
-        super().__init__()
-        self.lstm = nn.LSTM(4, 5, batch_first=True, bidirectional=bidirectional)
-
-    def forward(self, x, lengths):
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
-        y, (h, _) = self.lstm(packed)
-        return nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0], h.mT
-
-
-class Padded(nn.Module):
-    """`Packed` as the hint of its refusal says to write it, by a layer for each direction."""
-
-    def __init__(self, packed):
-        super().__init__()
-        states = packed.lstm.state_dict()
-        ends = ("", "_reverse") if packed.lstm.bidirectional else ("",)
-        self.layers = nn.ModuleList(nn.LSTM(4, 5, batch_first=True) for _ in ends)
-        for layer, end in zip(self.layers, ends, strict=True):
-            layer.load_state_dict({n: states[n + end] for n in layer.state_dict()})
-
-    def forward(self, x, lengths):
-        t = torch.arange(x.shape[1])[None]
-        back = ((lengths[:, None] - 1 - t) % x.shape[1])[..., None]
-        mask = (t < lengths[:, None])[..., None]
-        outputs, states = [], []
-        for i, layer in enumerate(self.layers):
-            y = layer(x.gather(1, back.expand_as(x)) if i else x)[0]
-            states.append(y.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, 5))[:, 0])
-            outputs.append((y.gather(1, back.expand_as(y)) if i else y) * mask)
-        return torch.cat(outputs, -1), torch.stack(states).mT
-
-
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_packed_sequences_are_refused_with_what_to_do(bidirectional):
-    torch.manual_seed(0)
-    packed, x, lengths = Packed(bidirectional), draw(3, 5, 4), np.array([5, 3, 1])
-    with pytest.raises(ModelError, match=r"E104 .*PackedSequence") as error:
-        read(packed, [("", x), ("", lengths)], LoadOptions())
-    for word in ("padded", "mask", "lengths - 1", *(["direction", "reversed"] if bidirectional else [])):
-        assert word in error.value.hint
-    padded = Padded(packed)
-    with torch.no_grad():
-        expected = packed(torch.from_numpy(x), torch.from_numpy(lengths))
-        found = padded(torch.from_numpy(x), torch.from_numpy(lengths))
-    for one, other in zip(expected, found, strict=True):
-        torch.testing.assert_close(one, other)
-    assert read(padded, [("", x), ("", lengths)], LoadOptions()).outputs
