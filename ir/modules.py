@@ -59,6 +59,7 @@ class ModuleTree:
         self._calls: dict[int, ModuleCall] = {}
         self._next_module = self._next_call = 0
         self._path_cache: dict[int, tuple[str, ...]] | None = None
+        self._calls_of: dict[int, list[ModuleCall]] | None = None
 
     # -- building ------------------------------------------------------------------------------
 
@@ -107,18 +108,18 @@ class ModuleTree:
         key = self._next_call
         self._next_call += 1
         self._calls[key] = ModuleCall(key, module, parent)
-        self._path_cache = None
+        self._path_cache = self._calls_of = None
         return key
 
     def remove_call(self, key: int) -> None:
         """Remove a call that no node and no other call refers to."""
         del self._calls[key]
-        self._path_cache = None
+        self._path_cache = self._calls_of = None
 
     def replace_call(self, key: int, *, module: int, parent: int | None) -> None:
         """Make the call `key` one of another module or of another parent."""
         self._calls[key] = ModuleCall(key, module, parent)
-        self._path_cache = None
+        self._path_cache = self._calls_of = None
 
     def prune(self) -> list[Module]:
         """Remove modules that no path reaches any more; returns them."""
@@ -128,7 +129,7 @@ class ModuleTree:
             del self._modules[module.key]
         for call in [c for c in self._calls.values() if c.module not in self._modules]:
             del self._calls[call.key]
-        self._path_cache = None
+        self._path_cache = self._calls_of = None
         return gone
 
     # -- reading -------------------------------------------------------------------------------
@@ -162,7 +163,11 @@ class ModuleTree:
 
     def calls(self, module: int | None = None) -> list[ModuleCall]:
         """Return all calls, or those of one module, in the order they were made."""
-        return [c for c in self._calls.values() if module is None or c.module == module]
+        if module is None:
+            return list(self._calls.values())
+        if self._calls_of is None:
+            self._calls_of = self.calls_by_module()
+        return list(self._calls_of.get(module, ()))
 
     def below(self, key: int) -> set[int]:
         """Return the keys of all modules registered in a module, directly or deeper."""

@@ -23,10 +23,20 @@ def longest_progression(members: Sequence[Part], text: Text, is_fixed: Fixed) ->
         text: prints a part.
         is_fixed: whether a literal is the same wherever the text is used.
     """
-    count = REPEATED
-    while count <= len(members) and common_form(members[:count], text, is_fixed) is not None:
-        count += 1
-    return count - 1 if count > REPEATED else 0
+
+    def are_alike(count: int) -> bool:
+        return count <= len(members) and common_form(members[:count], text, is_fixed) is not None
+
+    alike, other = REPEATED, len(members) + 1  # what fits some fits fewer: thousands take a few looks
+    if not are_alike(alike):
+        return 0
+    while alike + 1 < other:
+        count = min(2 * alike, (alike + other) // 2)
+        if are_alike(count):
+            alike = count
+        else:
+            other = count
+    return alike
 
 
 def common_form(members: Sequence[Part], text: Text, is_fixed: Fixed) -> Part | None:

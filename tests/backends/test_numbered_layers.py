@@ -13,7 +13,7 @@ from torch import nn
 
 import regraft
 from regraft.backends.source.expressions import Argument, Brackets, Call, Expression, Literal
-from regraft.backends.source.progressions import common_form
+from regraft.backends.source.progressions import common_form, longest_progression
 from regraft.backends.source.rendering import Renderer
 from regraft.frontends.python_file import load_object
 
@@ -209,6 +209,16 @@ def test_integers_that_grow_by_one_rule(numbers: tuple[tuple[object, ...], ...],
     members = [Call("Layer", tuple(Argument("", Literal(n)) for n in row)) for row in numbers]
     form = common_form(members, renderer.text, lambda _: True)
     assert (None if form is None else renderer.text(form)) == text
+
+
+@pytest.mark.parametrize("alike", [0, 3, 4, 5, 11, 16, 17])
+def test_the_first_members_that_are_alike_are_counted(alike: int) -> None:
+    numbers = [*(8 + 4 * at for at in range(alike)), *([1, 5, 2] * 2)]
+    members = [Call("Layer", (Argument("", Literal(n)),)) for n in numbers]
+    renderer = Renderer()
+    assert longest_progression(members, renderer.text, lambda _: True) == alike
+    everything = longest_progression(members[:alike], renderer.text, lambda _: True)
+    assert everything == alike
 
 
 def test_a_growing_factor_has_parentheses() -> None:

@@ -104,3 +104,21 @@ def test_tying_moves_uses_and_module_paths_and_remembers_the_declared_name():
     assert graph.parameter_paths() == {kept: ["a", "b"]}
     assert graph.parameter(kept).absorbed == ("gone",)
     assert gone not in graph
+
+
+def test_the_calls_of_a_module_are_those_it_has_now():
+    tree = ModuleTree()
+    root = tree.add("Net")
+    a, b = (tree.add("Layer", root, name) for name in "ab")
+    outer = tree.add_call(root)
+    first, second = tree.add_call(a, outer), tree.add_call(b, outer)
+    assert [call.key for call in tree.calls(a)] == [first]
+    tree.replace_call(second, module=a, parent=outer)
+    assert [[call.key for call in tree.calls(module)] for module in (a, b)] == [[first, second], []]
+    copy = tree.copy()
+    tree.remove_call(first)
+    assert [call.key for call in tree.calls(a)] == [second]
+    assert [call.key for call in copy.calls(a)] == [first, second]
+    tree.unregister(root, "a")
+    tree.prune()
+    assert tree.calls(a) == []

@@ -142,12 +142,11 @@ def _registration(net: EmittedNet, start: int, holder: int, name: str) -> Access
 
 def _tie_parameters(net: EmittedNet, module: Module, definition: Definition) -> None:
     """Add assignments that tie parameters, for pairs whose paths meet in this module's class."""
-    for parameter, holders in net.modules.declared.items():
-        for other in holders[1:]:
-            if net.common_ancestor(holders[0], other) == module.key:
-                _require_assignable(net, parameter, holders[0], other)
-                left, right = (net.parameter_path(module.key, parameter, at) for at in (other, holders[0]))
-                definition.assignments.append((left, right))
+    for parameter, first, other in net.modules.tied:
+        if net.common_ancestor(first, other) == module.key:
+            _require_assignable(net, parameter, first, other)
+            left, right = (net.parameter_path(module.key, parameter, at) for at in (other, first))
+            definition.assignments.append((left, right))
 
 
 def _require_assignable(net: EmittedNet, parameter: int, *holders: int) -> None:

@@ -22,6 +22,7 @@ class ModulePlan:
         paths: module -> its path in the source.
         position: module -> its place in the order in which the framework will walk the modules.
         declared: parameter -> modules that declare it, in that order; the others are tied to the first.
+        tied: (parameter, the first of these, another one).
         places: module -> where it is written: the nearest class around it, and its path in that.
     """
 
@@ -32,12 +33,16 @@ class ModulePlan:
         self.paths = {m.key: self.tree.path(m.key) for m in self.tree}
         self._aliases = self._find_aliases() if keeps_unread else {}
         self.used |= set().union(*map(self._and_above, self._aliases))
-        self.bodies: dict[int, Body] = {}
+        self._bodies: dict[int, list[Body]] = {}
         for body in contraction.bodies.values():
-            self.bodies.setdefault(body.module, body)
+            self._bodies.setdefault(body.module, []).append(body)
+        self.bodies = {module: found[0] for module, found in self._bodies.items()}
         self.position = {key: at for at, key in enumerate(self._walk())}
         self._owners = {child: key for key in self.position for _, child in self.children(key)}
         self.declared = self._find_declaring()
+        self.tied = [
+            (key, first, other) for key, (first, *others) in self.declared.items() for other in others
+        ]
         self.places = {key: self._place_of(key) for key in self.position}
 
     def _find_saved(self) -> dict[int, list[int]]:
@@ -153,7 +158,7 @@ class ModulePlan:
 
     def input_names(self, module: int) -> list[str]:
         """Return names of a module's arguments: the source's, or of graph inputs that every call is given."""
-        bodies = [b for b in self.contraction.bodies.values() if b.module == module]
+        bodies = self._bodies.get(module, [])
         calls = [body.call for body in bodies]
         found: list[str] = []
         for group in zip(*(body.inputs for body in bodies), strict=True):
