@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .chains import compare_chains, compare_pixels, difference, pixels
-from .explaining import explain_values
+from .explaining import AFFINE, explain_values
 from .reading import Recorded, record_pipeline
 from .result import DataReport, FieldRow, Finding
 
@@ -16,6 +16,9 @@ _BATCH = 8
 
 _STEPS = 3
 """Steps of 8 bits that decoders and resizes of two libraries lie apart."""
+
+_SLIGHT = 0.5
+"""Steps of 8 bits from which on one shift of all values is no rounding."""
 
 _SHOWN = 4
 
@@ -281,7 +284,7 @@ def _compare_field(one: Recorded, two: Recorded, row: FieldRow) -> list[Finding]
     laws = _random_laws(one, two) if _is_image(a) else []
     found += laws
     if row.apart is not None and row.apart <= _tolerance(row):
-        return [*found, *_types(row)]
+        return [*found, *_slight(a, b, row), *_types(row)]
     if _is_image(a) and one.images and two.images:
         found += [f for f in compare_chains(one.images, two.images) if f not in found]
     explained = [f for f in found if f not in laws]
@@ -306,6 +309,19 @@ def _compare_field(one: Recorded, two: Recorded, row: FieldRow) -> list[Finding]
                 return [*found, *_types(row)]
         found.append(Finding(name, text, effect=_moved(row)))
     return [*found, *_types(row)]
+
+
+def _slight(a: Sequence[np.ndarray], b: Sequence[np.ndarray], row: FieldRow) -> list[Finding]:
+    """Return the finding of a scale or shift below the tolerance that all values have, unlike rounding."""
+    low, high = (*row.ranges[0], 0.0, 0.0)[:2]
+    if not _is_image(a) or row.apart is None or row.apart < (high - low) * _SLIGHT / 255:
+        return []
+    reasons = explain_values(a, b)
+    if len(reasons) != 1 or not reasons[0].message.startswith(AFFINE):
+        return []
+    name = row.names[1]
+    text = f"`{name}`: {reasons[0].message}"
+    return [Finding(name, text, advice=reasons[0].advice, effect=_moved(row))]
 
 
 def _is_rounding(a: Sequence[np.ndarray], b: Sequence[np.ndarray], row: FieldRow) -> bool:
