@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+
 import numpy as np
 import pytest
 import torch
@@ -91,10 +93,14 @@ def test_packed_sequences_are_computed_by_their_lengths(name):
 @pytest.mark.parametrize("target", ["torch", "mindspore"])
 def test_source_computes_them_by_their_lengths(target, tmp_path):
     torch.manual_seed(0)
-    graph = regraft.load(Both(nn.LSTM).eval(), ["3x7x4", "lengths=3:int64[1,8)"])
+    net = Both(nn.LSTM).eval()
+    graph = regraft.load(net, ["3x7x4", "lengths=3:int64[1,8)"])
     regraft.save(regraft.rewrite(graph, to=target), tmp_path / "out", to=target)
     report = regraft.verify(graph, tmp_path / "out")
     assert report.passed, report.render()
+    if target == "torch":
+        built = runpy.run_path(str(tmp_path / "out" / "model.py"))["build"](None)
+        built.load_state_dict(net.state_dict())
 
 
 def test_code_that_takes_the_steps_is_refused():

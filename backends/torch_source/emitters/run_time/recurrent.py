@@ -74,10 +74,25 @@ ONNX_LSTM = '''def onnx_lstm(x, w, r, b, lengths, h, c, peepholes, backwards):
     return recurrence(direction, x, w, b, (h, c), lengths, backwards)
 '''
 
+OF_LENGTHS = '''class {kind}OfLengths(nn.{kind}):
+    """nn.{kind} of padded sequences, each as long as `lengths` has it; zeros follow its outputs."""
+
+    def forward(self, x, hx=None, *, lengths):
+        first = self.batch_first
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths.cpu(), first, enforce_sorted=False
+        )
+        y, states = super().forward(packed, hx)
+        steps = x.shape[1 if first else 0]
+        y, _ = nn.utils.rnn.pad_packed_sequence(y, first, total_length=steps)
+        return y, states
+'''
+
 FUNCTIONS = {
     "recurrence": HelperText(RECURRENCE),
     "onnx_rnn": HelperText(ONNX_RNN, ("recurrence",)),
     "onnx_gru": HelperText(ONNX_GRU, ("recurrence",)),
     "onnx_lstm": HelperText(ONNX_LSTM, ("recurrence",)),
+    **{f"{kind}OfLengths": HelperText(OF_LENGTHS.format(kind=kind)) for kind in ("LSTM", "GRU", "RNN")},
 }
 """Name -> helper, each behind those that it uses."""
