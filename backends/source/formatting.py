@@ -41,7 +41,10 @@ def _ruff() -> str:
     raise BackendError("E602", f"expected ruff to be installed, got no program in {folders[0]}")
 
 
+_LINE_ENDS = frozenset("\n")
+
+
 def docstring_text(text: str) -> str:
     """Return a text, which may hold names of any kind, as it stands between the quotes of a docstring."""
     plain = text.replace("\\", "\\\\").replace('"""', "'''")
-    return "".join(c if c == "\n" or c.isprintable() else repr(c)[1:-1] for c in plain)
+    return "".join(c if c in _LINE_ENDS or c.isprintable() else repr(c)[1:-1] for c in plain)
