@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,13 @@ def sweep(corpus: str, to: str, every: int, first: int, seconds: float, out: Pat
         print(name, row.get("grade") or row.get("error"), row.get("why", ""), flush=True)
 
 
+def _write(model: Any, example: Any, _: Path, file: Path) -> None:
+    """Write regraft's own export of a live model."""
+    import regraft
+
+    regraft.save(regraft.rewrite(regraft.load(model, (example,))).graph, file)
+
+
 def tools(out: Path) -> None:
     """Certify what each tool makes of each file that torch exported, and regraft's export of the live model.
 
@@ -209,12 +217,9 @@ def tools(out: Path) -> None:
             source = Path(folder, f"{name}.onnx")
             live.clear()
             make(source)
-            ways = dict(optimisers.TOOLS)
+            ways: dict[str, Callable[[Path, Path], object]] = dict(optimisers.TOOLS)
             if live:
-                model, example = live[0]
-                ways["export"] = lambda _, file, model=model, example=example: regraft.save(
-                    regraft.rewrite(regraft.load(model, (example,))).graph, file
-                )
+                ways["export"] = partial(_write, *live[0])
             for tool, way in ways.items():
                 target, row = Path(folder, f"{name}.{tool}.onnx"), {"model": name, "tool": tool}
                 try:
@@ -293,13 +298,18 @@ def store(paths: list[Path], fault_paths: list[Path], commit: str) -> None:
     day = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     stamp = {"measured": day, "commit": commit.strip()}
     parts = {
-        "corpora": corpora([row for row in rows if "corpus" in row]),
+        "corpora": [{**stamp, **row} for row in corpora([row for row in rows if "corpus" in row])],
         "tools": [row for row in rows if "tool" in row],
         "faults": faults(planted),
     }
+    measured = {(row["corpus"], row["to"]) for row in parts["corpora"]}
+    before = document.get("corpora", {"rows": []})["rows"]  # of a corpus that was not measured now
+    parts["corpora"] += [row for row in before if (row["corpus"], row["to"]) not in measured]
+    order = list(NAMES.values())
+    parts["corpora"].sort(key=lambda row: (row["to"] != "onnx", order.index(row["corpus"])))
     for name, those in parts.items():
         if those:
-            document[name] = {**stamp, "rows": those}
+            document[name] = {"rows": those} if name == "corpora" else {**stamp, "rows": those}
     if planted:
         document["faults"]["nets"] = len({row["net"] for row in planted})
     STORED.write_text(json.dumps(document, indent=1) + "\n", "utf-8")

@@ -133,8 +133,8 @@ def write_certificates(writer: Writer, folder: Path = RESULTS) -> None:
 
 GRADED = ("identical", "algebraic", "folded", "axioms", "tested", "different")
 CORPUS_HEAD = (
-    ["models", "to", "certified", *GRADED, "module calls certified", "median of a certificate"],
-    ["模型", "目标", "已证明", *GRADED, "已证明的模块调用", "每份证书的中位数"],
+    ["models", "to", "certified", *GRADED, "module calls certified", "median of a certificate", "commit"],
+    ["模型", "目标", "已证明", *GRADED, "已证明的模块调用", "每份证书的中位数", "提交"],
 )
 TOOLS = ("onnxslim", "onnxsim", "regraft", "export")
 TOOL_HEAD = (
@@ -152,7 +152,6 @@ def write_certified(writer: Writer, folder: Path = RESULTS) -> None:
     path, chinese = folder / "certified.json", writer.is_chinese
     document = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     if "corpora" in document:
-        writer.add(_stamp(document["corpora"], chinese))
         rows = [_corpus_line(row) for row in document["corpora"]["rows"]]
         writer.add(*_table(CORPUS_HEAD[chinese], rows, left=2))
         reasons = [
@@ -164,10 +163,8 @@ def write_certified(writer: Writer, folder: Path = RESULTS) -> None:
             writer.add("未证明的：" if chinese else "Not certified:")
             writer.add(*reasons)
     if "tools" in document:
-        writer.add(
-            "### 其他工具写的文件" if chinese else "### Files of other tools",
-            _stamp(document["tools"], chinese),
-        )
+        writer.add("### 其他工具写的文件" if chinese else "### Files of other tools")
+        writer.add(_stamp(document["tools"], chinese))
         cells: dict[str, dict[str, str]] = {}
         for row in document["tools"]["rows"]:
             cells.setdefault(row["model"], {})[row["tool"]] = _tool_cell(row)
@@ -176,7 +173,8 @@ def write_certified(writer: Writer, folder: Path = RESULTS) -> None:
     if "faults" in document:
         part = document["faults"]
         nets = f"{part['nets']} 个网络。" if chinese else f"{part['nets']} nets."
-        writer.add("### 植入的错误" if chinese else "### Planted faults", f"{_stamp(part, chinese)} {nets}")
+        writer.add("### 植入的错误" if chinese else "### Planted faults")
+        writer.add(f"{_stamp(part, chinese)} {nets}")
         keys = ("targets", "certified", "equivalent", "different")
         lines = [[row["kind"], *(str(row[key]) for key in keys)] for row in part["rows"]]
         writer.add(*_table(FAULT_HEAD[chinese], lines, left=1))
@@ -193,7 +191,15 @@ def _corpus_line(row: dict[str, Any]) -> list[str]:
     right, all_ = sum(calls.get(grade, 0) for grade in GRADED[:4]), sum(calls.values())
     share = f"{right} / {all_} ({100 * right / max(all_, 1):.1f} %)"
     counts = [str(grades.get(grade, 0) or "") for grade in GRADED]
-    return [row["corpus"], row["to"], f"{fine} / {row['models']}", *counts, share, f"{row['seconds']:.1f} s"]
+    return [
+        row["corpus"],
+        row["to"],
+        f"{fine} / {row['models']}",
+        *counts,
+        share,
+        f"{row['seconds']:.1f} s",
+        f"`{row['commit']}`",
+    ]
 
 
 def _tool_cell(row: dict[str, Any]) -> str:
