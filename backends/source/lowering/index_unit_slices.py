@@ -19,7 +19,7 @@ class IndexUnitSlices(PatternPass):
 
     Why:
         Compilers and exporters make a strided slice and a squeeze of ``x[0]``; the index is what was written,
-        and indices that take a tensor apart become ``q, k, v = ops.unbind(x)``.
+        and indices that take a tensor apart become ``q, k, v = unbind(x)``.
 
     Leaves alone:
         Slices that are read elsewhere, longer ones, those with computed bounds, and several axes at once.

@@ -12,7 +12,7 @@ from ....passes.places import Places
 
 @dataclass(frozen=True)
 class UnstackSlices(Pass):
-    """Write ``q, k, v = ops.unbind(x)`` where every slice along an axis is taken once, one by one.
+    """Write ``q, k, v = unbind(x)`` where every slice along an axis is taken once, one by one.
 
     What it does:
         Replaces the Gathers of single constant indices that one call makes of one tensor by an Unstack, where
