@@ -40,6 +40,7 @@ from .made_weights import find_made_weights
 from .old_exporters import mend
 from .operation_scopes import OperationScopes, is_operation_path
 from .own_calls import is_constant, own_calls
+from .scales import find_scales
 from .scopes import Modules, Scope, class_of, root_class, scopes_of
 from .torch_exporter import Traced, undo_optimisations
 from .weights import Weights
@@ -103,7 +104,15 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
             graph.origin.model = runs
             values = {name: graph.add_input(name, type_) for name, type_ in types.items()}
             modules = Modules(graph)
-            weights = Weights(graph, stored, uses, modules, scoped=scopes is not None, stated=own is not None)
+            weights = Weights(
+                graph,
+                stored,
+                uses,
+                modules,
+                scoped=scopes is not None,
+                stated=own is not None,
+                scales=find_scales(proto.graph, uses) if scopes is None else (),
+            )
             Lowering(proto, graph, modules, weights, stated, scopes, budget(), traced.made, own).run(values)
             weights.hold_aliases(traced.aliases)
             return graph

@@ -11,6 +11,7 @@ import onnx
 
 from ...ir import TensorData
 from ...ir.types import dtype_name
+from .scales import find_scales
 from .scopes import SLOTS
 
 _MOST_AXES = 8
@@ -32,6 +33,8 @@ def find_made_weights(
         for name, role in zip(node.input, SLOTS.get(node.op_type, ()), strict=False)
         if role
     }
+    makers = {node.output[0] for node in graph.node if node.op_type == "ConstantOfShape" and node.output}
+    read |= {name for scale in find_scales(graph, makers) for name in (scale.weight, scale.bias)}
     found: dict[str, TensorData] = {}
     for node in graph.node:
         if node.op_type != "ConstantOfShape" or len(node.input) != 1 or len(node.output) != 1:

@@ -11,6 +11,7 @@ import onnx
 from ...ir import Graph, Parameter, TensorData, Value
 from ...ir.types import STORED_DTYPES
 from .operation_scopes import TORCH, weight_name
+from .scales import Scale
 from .scopes import SLOTS, Modules, Scope
 
 _STATISTICS = 3  # slot of BatchNormalization from which on its operands are not trained
@@ -27,6 +28,7 @@ class Weights:
         modules: the module tree.
         scoped: whether the file states scopes.
         stated: whether it states the calls of modules, so that a module which reads a weight holds it.
+        scales: Caffe's Scale layers, of a file without scopes.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Weights:
         *,
         scoped: bool,
         stated: bool = False,
+        scales: Sequence[Scale] = (),
     ) -> None:
         self._graph, self._stored, self._uses = graph, dict(stored), dict(uses)
         self._modules, self._scoped, self._stated = modules, scoped, stated
@@ -47,6 +50,8 @@ class Weights:
         self._renamed: dict[str, str] = {}  # names that Identities give -> the file's
         self._called: dict[int, str] = {}  # parameter -> its name in the graph of the file
         self._held: set[int] = set()
+        self._scales = {result: scale.weight for scale in scales for result in scale.results}
+        self._roles = dict(pair for s in scales for pair in ((s.weight, "weight"), (s.bias, "bias")))
         self._products: dict[str, tuple[tuple[int, ...], Scope]] = {}  # name -> its bias's shape, layer
 
     def __contains__(self, name: str) -> bool:
@@ -131,10 +136,10 @@ class Weights:
                     self._hold_again(node, module, names[slot] if slot < len(names) else "")
                 continue
             self._held.add(node.key)
-            node.role = names[slot] if slot < len(names) else node.role
+            called = self._called[node.key]
+            node.role = names[slot] if slot < len(names) else self._roles.get(called, node.role)
             if operator == "BatchNormalization" and slot >= _STATISTICS:
                 node.trainable, node.is_buffer = False, True
-            called = self._called[node.key]
             *path, last = called.split(".")
             if path and module and not self._scoped:
                 self._graph.modules.module(module).location = ".".join(path)
@@ -204,6 +209,11 @@ class Weights:
             operands: what it reads.
         """
         operator, names = node.op_type, SLOTS.get(node.op_type, ())
+        scale = self._scales.get(node.output[0])
+        if scale is not None:
+            told = _OF_WEIGHTS.fullmatch(scale)
+            name = attribute_name(told[1] if told else scale)
+            return ((name if name.endswith(("sc", "scale")) else f"{name}_scale", "Scale"),)
         if operator == "Add" and len(operands) == 2:
             return self._scope_of_product(node, operands)
         for slot, value in enumerate(operands[: len(names)]):

@@ -131,7 +131,9 @@ def number_repeats(names: Sequence[str]) -> list[str]:
 
 
 def kind_of(step: Step) -> str:
-    """Return the operator that the layer of a step is named after."""
+    """Return the operator that the layer of a step is named after; Scale for a factor and a shift."""
+    if {"Mul", "Add"} <= set(step.types) <= {"Mul", "Add", "Unsqueeze"}:
+        return "Scale"
     return next((t for t in step.types if t in _CALLED), step.types[-1])
 
 

@@ -112,6 +112,42 @@ def test_weights_that_are_made_by_one_number_are_weights_of_their_own(tmp_path: 
     assert len({p.data.storage for p in held}) == len(held) == 200
 
 
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_scale_behind_a_normalisation_is_a_layer(is_made: bool, tmp_path: Path) -> None:
+    """As Caffe's nets have them: in a file, two vectors that four operators read."""
+    make, info, number = helper.make_node, helper.make_tensor_value_info, np.float32(0.02)
+    stored, nodes, value = [], [], numpy_helper.from_array(np.full(1, number))
+    for layer in ("a", "b"):
+        for part in ("scale", "bias", "mean", "var", "sc_w", "sc_b"):
+            name = f"{layer}/bn/{part}_0"
+            stored.append(numpy_helper.from_array(np.array([3]), f"{name}__SHAPE"))
+            nodes.append(make("ConstantOfShape", [f"{name}__SHAPE"], [name], value=value))
+            if not is_made:
+                stored[-1] = numpy_helper.from_array(np.full(3, number), name)
+                nodes.pop()
+    for layer, x, y in (("a", "x", "h"), ("b", "h", "y")):
+        own = [f"{layer}/bn/{part}_0" for part in ("scale", "bias", "mean", "var", "sc_w", "sc_b")]
+        at = [f"{layer}{n}" for n in range(5)]
+        nodes += [
+            make("BatchNormalization", [x, *own[:4]], [at[0]]),
+            make("Unsqueeze", [own[4]], [at[1]], axes=[1, 2]),
+            make("Mul", [at[0], at[1]], [at[2]]),
+            make("Unsqueeze", [own[5]], [at[3]], axes=[1, 2]),
+            make("Add", [at[2], at[3]], [at[4]]),
+            make("Relu", [at[4]], [y]),
+        ]
+    ends = [info("x", 1, [1, 3, 4, 4])], [info("y", 1, [1, 3, 4, 4])]
+    graph = helper.make_graph(nodes, "scales", *ends, stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 9)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    read = regraft.load(tmp_path / "net.onnx")
+    held = {p for paths in read.parameter_paths().values() for p in paths}
+    assert {"a_bn_sc.weight", "a_bn_sc.bias", "b_bn_sc.weight", "b_bn_sc.bias"} <= held
+    regraft.save(regraft.rewrite(read, to="torch").graph, tmp_path / "out", to="torch")
+    assert verify(read, tmp_path / "out").passed
+    assert "class Scale(nn.Module)" in (tmp_path / "out" / "model.py").read_text()
+
+
 @pytest.mark.parametrize("change", [1.0, 1.001])
 def test_a_sum_of_equal_products_is_rounded_one_way(change: float, tmp_path: Path) -> None:
     """Torch adds 4608 equal products up 300 units from ONNX Runtime's sum; another number is further."""
