@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from types import CodeType, FunctionType
@@ -61,11 +62,15 @@ def training_differences(
         return [], {}
     inference, training, idle = Calls(), Calls(), Idle()
     error: Exception | None = None
+    asking = _Asking(kinds, functions)
     ways: Sequence[Tensors] = ("meta", "fake", "real")
-    for tensors in ways[1:] if any(_asks_where(kind, functions) for kind in kinds) else ways:
-        inference, unknown, _ = _calls(module, args, keywords, tensors, kept, training=False)
-        training, error, idle = _calls(module, args, keywords, tensors, kept, training=True)
-        if unknown is None and error is None:
+    for tensors in ways[asking.is_certain() :]:
+        noted = asking if tensors == "meta" else None
+        inference, unknown, _ = _calls(module, args, keywords, tensors, kept, noted, training=False)
+        if unknown is not None and tensors != "real":
+            continue
+        training, error, idle = _calls(module, args, keywords, tensors, kept, noted, training=True)
+        if unknown is None and error is None and not (noted and noted.has_run()):
             break
     if error is not None:
         return [f"training mode was not looked at: the forward raised {type(error).__name__} in it"], {}
@@ -116,19 +121,48 @@ _MOMENTUM = 6  # its place among the arguments
 
 
 def _could_differ(kind: type, functions: Collection[FunctionType]) -> bool:
-    return any(names & _TELLING for names in _names_in(kind, functions))
+    return any(_names(method.__code__) & _TELLING for method in _methods_in(kind, functions))
 
 
-def _asks_where(kind: type, functions: Collection[FunctionType]) -> bool:
-    """Whether code of a class that is not torch's asks on which device a tensor lies."""
-    return any(names & _PLACES or {"device", "type"} <= names for names in _names_in(kind, functions))
+class _Asking:
+    """Methods of classes that are not torch's that ask on which device a tensor lies, and what code has run.
+
+    Args:
+        kinds: the classes.
+        functions: the methods that may run.
+    """
+
+    def __init__(self, kinds: Iterable[type], functions: Collection[FunctionType]) -> None:
+        methods = [method for kind in kinds for method in _methods_in(kind, functions)]
+        self._asking = {id(m.__code__): m.__name__ for m in methods if _asks_where(_names(m.__code__))}
+        self._run: dict[int, CodeType] = {}
+
+    def is_certain(self) -> bool:
+        """Whether one of the methods is run by every call."""
+        return "forward" in self._asking.values()
+
+    def note_stack(self) -> None:
+        """Note the functions that run now."""
+        frame = sys._getframe(1) if self._asking else None
+        while frame is not None and frame.f_code is not _BASE:
+            self._run[id(frame.f_code)] = frame.f_code
+            frame = frame.f_back
+
+    def has_run(self) -> bool:
+        """Whether any of the methods has run, or code that has its name."""
+        names = set(self._asking.values())
+        return any(key in self._asking or names & _names(code) for key, code in self._run.items())
 
 
-def _names_in(kind: type, functions: Collection[FunctionType]) -> Iterator[set[str]]:
-    """Yield the names in the code of each method of a class that is not torch's, of those among functions."""
+def _asks_where(names: set[str]) -> bool:
+    return bool(names & _PLACES) or {"device", "type"} <= names
+
+
+def _methods_in(kind: type, functions: Collection[FunctionType]) -> Iterator[FunctionType]:
+    """Yield the methods of a class that are not torch's, of those among functions."""
     for base in kind.__mro__:
         methods = () if _of_torch(base) else vars(base).values()
-        yield from (_names(f.__code__) for f in methods if isinstance(f, FunctionType) and f in functions)
+        yield from (f for f in methods if isinstance(f, FunctionType) and f in functions)
 
 
 def _of_torch(kind: type) -> bool:
@@ -149,6 +183,7 @@ def _calls(
     keywords: Mapping[str, Any],
     tensors: Tensors,
     kept: Untouched,
+    asking: _Asking | None,
     *,
     training: bool,
 ) -> tuple[Calls, Exception | None, Idle]:
@@ -171,6 +206,8 @@ def _calls(
 
     class Recorder(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, given: Any = (), kwargs: Any = None) -> Any:
+            if asking is not None:
+                asking.note_stack()
             if stack and not stack[-1][1] and not (given and id(given[0]) in counters):
                 name = _described(func, given, kwargs or {})
                 if _name(func) in _DROPOUTS or _name(func) == _NORM:
@@ -183,6 +220,8 @@ def _calls(
             return func(*given, **(kwargs or {})) if found is None else found
 
     def enter(called: Module, *_: Any) -> None:
+        if asking is not None:
+            asking.note_stack()
         if stack and not stack[-1][1]:
             calls.setdefault(stack[-1][0], []).append(f"`{paths[called]}`")
         stack.append((paths[called], _of_torch(type(called))))
@@ -215,6 +254,9 @@ def _calls(
         for handle in handles:
             handle.remove()
     return calls, None, idle
+
+
+_BASE = _calls.__code__  # below which the code of a model runs
 
 
 def _cloned(value: Any) -> Any:

@@ -60,6 +60,26 @@ class _Placed(_Drops):
         return super().forward(x) if x.device.type == "cpu" else self.features(x)
 
 
+class _Helped(_Drops):
+    """Has a method that asks it and calls no function of torch."""
+
+    def is_here(self, x: torch.Tensor) -> bool:
+        return str(x.device) == "cpu" or x.device.type == "cuda"
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _Drops.forward(self, x) if self.is_here(x) else self.features(x)
+
+
+class _Elsewhere(_Helped):
+    """Has a method that asks it, of which only code that does not run has the name."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.routed(x) if len(x.shape) > 9 else _Drops.forward(self, x)
+
+    def routed(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.is_here(x) else self.features(x)
+
+
 class _Reads(_Drops):
     """Asks for a value, which only real tensors have."""
 
@@ -74,9 +94,9 @@ def tensors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     run: Callable[..., Any] = training_modes._calls
 
-    def calls(module: Any, args: Any, keywords: Any, tensors: str, kept: Untouched, *, training: bool) -> Any:
+    def calls(module: Any, args: Any, keywords: Any, tensors: str, *further: Any, training: bool) -> Any:
         seen.append(tensors)
-        return run(module, args, keywords, tensors, kept, training=training)
+        return run(module, args, keywords, tensors, *further, training=training)
 
     monkeypatch.setattr(training_modes, "_calls", calls)
     return seen
@@ -89,6 +109,8 @@ def tensors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (_Mixed, ["meta", "fake"]),
         (_Recurrent, ["meta", "fake"]),
         (_Placed, ["fake"]),
+        (_Helped, ["meta", "fake"]),
+        (_Elsewhere, ["meta"]),
         (_Reads, ["meta", "fake", "real"]),
     ],
 )
