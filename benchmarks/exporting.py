@@ -24,8 +24,8 @@ def jobs(model: Any, example: Any, folder: Path) -> dict[str, Callable[[], objec
     def ours(to: str, *, verified: bool, dynamic_batch: bool = True) -> Callable[[], object]:
         def job() -> object:
             graph = regraft.load(model, (example,), dynamic_batch=dynamic_batch)
-            result = regraft.rewrite(graph)
-            out = folder / ("regraft.onnx" if to == "onnx" else "regraft")
+            result = regraft.rewrite(graph, to=to)
+            out = folder / ("regraft.onnx" if to == "onnx" else f"regraft-{to}")
             regraft.save(result.graph, out, to=to, force=True)
             return regraft.verify(graph, out) if verified else None
 
@@ -39,6 +39,7 @@ def jobs(model: Any, example: Any, folder: Path) -> dict[str, Callable[[], objec
         "torch.export (bare, static)": lambda: torch.export.export(model, (example,), strict=False),
         "regraft -> onnx, not verified": ours("onnx", verified=False),
         "regraft -> mindspore, not verified": ours("mindspore", verified=False),
+        "regraft -> torch, not verified": ours("torch", verified=False),
         "regraft -> onnx, verified": ours("onnx", verified=True),
         "regraft -> onnx, static, not verified": ours("onnx", verified=False, dynamic_batch=False),
         "torch.onnx.export(dynamo=False), static": lambda: torch.onnx.export(
