@@ -150,14 +150,14 @@ def kept_between_calls(
     before = {(id(e.module), e.name) for e in _entries(module)}
     try:
         with dry_run(module, kept):
-            alone = other_call()
-        with dry_run(module, kept):
             call()
             filled = [e for e in _entries(module) if (id(e.module), e.name) not in before]
             if not filled:
                 return []
             after = other_call()
             stayed = [e for e in filled if e.now() is e.value]
+        with dry_run(module, kept):
+            alone = other_call()
     except Exception:  # the model's own code may raise anything
         return []
     if not stayed or not differ(alone, after):
