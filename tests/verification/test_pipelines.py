@@ -62,6 +62,7 @@ WRONG = [
     ("plain", "plain layout", "0", "the layout is HWC, not CHW"),
     ("plain", "plain not divided", "0", "values are 255 times those of the first"),
     ("plain", "plain mean", "0", "another scale, mean or deviation"),
+    ("plain", "plain exchanged", "fields", "another order: `0` is `1`, `1` is `0` of the first"),
     ("plain", "plain near mean", "0", "by channel: another mean"),
     ("plain", "plain 256", "0", "another scale, mean or deviation"),
     ("plain", "plain flip", "0", "images are mirrored from left to right"),
@@ -185,6 +186,26 @@ def test_the_command(images: Path, tmp_path: Path, monkeypatch) -> None:
     assert broken.exit_code == 2
     assert "no data here" in broken.output
     assert "p.py:8" in broken.output
+
+
+def test_vectors_of_numbers_are_explained() -> None:
+    draw = np.random.default_rng(0)
+    corners = [np.concatenate([v, v + draw.random((5, 2))], 1) for v in draw.random((3, 5, 2))]
+    sized = [np.concatenate([v[:, :2], v[:, 2:] - v[:, :2]], 1) for v in corners]
+    features = list(draw.standard_normal((12, 6)) * np.arange(1, 7) + 3)
+    centred = list((np.stack(features) - np.mean(features, 0)) / np.std(features, 0))
+    for first, second, message in (
+        (corners, sized, "boxes are a corner with width and height, not two corners"),
+        (sized, corners, "boxes are two corners, not a corner with width and height"),
+        (corners, [v[:, [1, 0, 3, 2]] for v in corners], "the first's are the second's 1, 0, 3, 2"),
+        (features, [v[::-1] for v in features], "columns are in another order"),
+        (features, centred, "columns have another mean or deviation each"),
+        (features, [v / 4 for v in features], "the first is the second times [4] plus [0]"),
+    ):
+        (found,) = explain_values(first, second)
+        assert message in found.message
+    assert explain_values(features, features) == []
+    assert explain_values(features, list(draw.standard_normal((12, 6)))) == []
 
 
 def test_values_that_nothing_explains_have_no_explanation() -> None:

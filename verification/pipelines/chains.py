@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .explaining import AFFINE, explain_values
+from .explaining import explain_values
+from .explanation import AFFINE
 from .result import Finding
 from .stages import KINDS, UNKNOWN, VALUES, Stage, apart
 

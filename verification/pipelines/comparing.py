@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .chains import compare_chains, compare_pixels, difference, pixels
-from .explaining import AFFINE, explain_values
+from .explaining import explain_values
+from .explanation import AFFINE
 from .reading import Recorded, record_pipeline
 from .result import DataReport, FieldRow, Finding
 
@@ -160,8 +161,10 @@ def _pair_fields(one: Recorded, two: Recorded, report: DataReport) -> list[tuple
     """Return pairs of fields: by their names, else by place and kind."""
     mine, other = list(one.fields), list(two.fields)
     shared = [(name, name) for name in mine if name in other]
-    if shared and len(shared) == len(mine) == len(other):
+    if shared and len(shared) == len(mine) == len(other) and not _are_exchanged(one, two, mine):
         return shared
+    if shared and all(name.isdecimal() for name in mine):
+        shared = []  # places, which say nothing of what is there
     pairs = list(shared)
     left = [n for n in mine if n not in dict(shared)], [n for n in other if n not in dict(shared)]
     ranks = [
@@ -175,11 +178,13 @@ def _pair_fields(one: Recorded, two: Recorded, report: DataReport) -> list[tuple
             named = ", ".join(f"`{b}` instead of `{a}`" for a, b in zip(*left, strict=True))
             report.findings.append(Finding("fields", f"fields have other names: {named}"))
     elif len(left[0]) == len(left[1]) and sorted(ranks[0]) == sorted(ranks[1]):
-        report.findings.append(
-            Finding("fields", f"fields are in another order: {', '.join(other)} against {', '.join(mine)}")
-        )
         order = [sorted(range(len(r)), key=lambda i, r=r: r[i]) for r in ranks]
-        pairs += [(left[0][i], left[1][j]) for i, j in zip(*order, strict=True)]
+        found = [(left[0][i], left[1][j]) for i, j in zip(*order, strict=True)]
+        named = f"{', '.join(other)} against {', '.join(mine)}"
+        if numbered:
+            named = ", ".join(f"`{b}` is `{a}`" for a, b in found) + " of the first"
+        report.findings.append(Finding("fields", f"fields are in another order: {named}"))
+        pairs += found
     elif len(mine) != len(other):
         report.findings.append(
             Finding(
@@ -191,6 +196,13 @@ def _pair_fields(one: Recorded, two: Recorded, report: DataReport) -> list[tuple
     else:
         pairs += zip(*left, strict=True)
     return pairs
+
+
+def _are_exchanged(one: Recorded, two: Recorded, names: Sequence[str]) -> bool:
+    """Whether numbered fields have the ranks of the other side's in another order."""
+    ranks = [[max((v.ndim for v in r.fields[n]), default=0) for n in names] for r in (one, two)]
+    numbered = all(name.isdecimal() for name in names)
+    return numbered and ranks[0] != ranks[1] and sorted(ranks[0]) == sorted(ranks[1])
 
 
 def _order(

@@ -7,14 +7,9 @@ from itertools import permutations
 
 import numpy as np
 
-from .explanation import Explanation
+from .explanation import CLOSE, Explanation, affine, fit
 from .sequences import explain_sequences, explain_vectors
-
-_CLOSE = 1e-3
-"""Deviation of what is left after a fit, relative to that of the values, up to which it explains them."""
-
-AFFINE = "the first is the second"
-"""The beginning of explanations by a scale and a shift alone."""
+from .vectors import explain_numbers
 
 _SHIFTS = 3
 """Pixels by which an image is looked for elsewhere."""
@@ -31,9 +26,11 @@ def explain_values(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) ->
     if rank == {0, 1}:
         return _explain_one_hot(first, second)
     if rank == {1}:
-        return explain_sequences(first, second)
+        return explain_numbers(first, second) or explain_sequences(first, second)
     if rank == {2} and len(shapes) > 1:
         return explain_vectors(first, second)
+    if rank == {2} and {s[-1] for s in shapes} == {4} and (found := explain_numbers(first, second)):
+        return found
     if rank == {3} or rank == {2}:
         return (
             _explain_own_statistics(first, second)
@@ -95,19 +92,19 @@ def _explain_images(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -
     axis = 1 + _channel_axis(first[0]) if first[0].ndim == 3 else None
     best: tuple[float, Explanation | None, np.ndarray] | None = None
     for explanation, moved, kept in _moves(b, axis):
-        slope, shift, left = _fit(a[kept], moved, axis)
-        if best is None or left < best[0] - _CLOSE:
+        slope, shift, left = fit(a[kept], moved, axis)
+        if best is None or left < best[0] - CLOSE:
             best = left, explanation, np.stack([slope, shift])
     assert best is not None
-    left, explanation, fit = best
-    if left > _CLOSE:
+    left, explanation, law = best
+    if left > CLOSE:
         return found
     if explanation is not None:
         found.append(explanation)
-    slope, shift = fit
+    slope, shift = law
     scale = float(a.std()) or 1.0
     if not (np.allclose(slope, 1, atol=1e-3) and np.allclose(shift, 0, atol=1e-3 * scale)):
-        found.append(_affine(slope, shift))
+        found.append(affine(slope, shift))
     return found
 
 
@@ -132,14 +129,14 @@ def _explain_own_statistics(first: Sequence[np.ndarray], second: Sequence[np.nda
     if len(pairs) < 2 or any(a.shape != b.shape or not a.size for a, b in pairs):
         return []
     own = [
-        all(abs(float(v.mean())) < _CLOSE and abs(float(v.std()) - 1) < _CLOSE for v in side)
+        all(abs(float(v.mean())) < CLOSE and abs(float(v.std()) - 1) < CLOSE for v in side)
         for side in zip(*pairs, strict=True)
     ]
     if own[0] == own[1]:
         return []
     axis = 1 + _channel_axis(first[0]) if first[0].ndim == 3 else None
-    fits = [_fit(a[None].astype(np.float64), b[None].astype(np.float64), axis) for a, b in pairs]
-    if max(left for *_, left in fits) > _CLOSE * 10:
+    fits = [fit(a[None].astype(np.float64), b[None].astype(np.float64), axis) for a, b in pairs]
+    if max(left for *_, left in fits) > CLOSE * 10:
         return []
     if own[1]:
         text = "each image is normalised by its own mean and deviation, not by fixed ones"
@@ -155,7 +152,7 @@ def _layout(a: np.ndarray, b: np.ndarray) -> tuple[int, ...] | None:
         fitting = [(0, 1, 2), *[o for o in fitting if o != (0, 1, 2)]]
     best: tuple[float, tuple[int, ...]] | None = None
     for order in fitting:
-        left = _fit(a[None].astype(np.float64), b.transpose(order)[None].astype(np.float64), None)[2]
+        left = fit(a[None].astype(np.float64), b.transpose(order)[None].astype(np.float64), None)[2]
         if best is None or left < best[0] - 0.05:
             best = left, order
     if best is None:
@@ -202,38 +199,3 @@ def _moves(b: np.ndarray, axis: int | None):
                 there[place] = slice(max(-step, 0), n + min(-step, 0))
             text = f"images are shifted by {dy} rows and {dx} columns"
             yield Explanation(text, "crop at the same place"), b[tuple(here)], tuple(there)
-
-
-def _fit(a: np.ndarray, b: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return slope and shift of each channel by which the first comes from the second, and what is left."""
-    x = np.moveaxis(b, axis, 0).reshape(b.shape[axis], -1) if axis is not None else b.reshape(1, -1)
-    y = np.moveaxis(a, axis, 0).reshape(a.shape[axis], -1) if axis is not None else a.reshape(1, -1)
-    mean = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
-    spread = ((x - mean[0]) ** 2).mean(1)
-    slope = np.where(
-        spread > 0, ((x - mean[0]) * (y - mean[1])).mean(1) / np.where(spread > 0, spread, 1), 1.0
-    )
-    shift = mean[1][:, 0] - slope * mean[0][:, 0]
-    left = y - slope[:, None] * x - shift[:, None]
-    scale = float(np.sqrt(((y - mean[1]) ** 2).mean())) or 1.0
-    return slope, shift, float(np.sqrt((left**2).mean())) / scale
-
-
-def _affine(slope: np.ndarray, shift: np.ndarray) -> Explanation:
-    """Return the explanation of another scale or other statistics: first = slope * second + shift."""
-    if np.allclose(slope, 255, rtol=0.01):
-        return Explanation("values are a 255th of those of the first", "leave out the division by 255")
-    if np.allclose(slope, 1 / 255, rtol=0.01):
-        plain = np.allclose(shift, 0, atol=0.01)
-        advice = "divide by 255" if plain else "divide by 255 before the normalisation"
-        return Explanation("values are 255 times those of the first", advice)
-    if np.allclose(slope, 1, atol=1e-3):
-        text = f"{AFFINE} plus [{_numbers(shift)}], by channel: another mean"
-        return Explanation(text, "give both one mean")
-    law = f"times [{_numbers(slope)}] plus [{_numbers(shift)}]"
-    text = f"{AFFINE} {law}, by channel: another scale, mean or deviation"
-    return Explanation(text, "give both one scale, mean and standard deviation")
-
-
-def _numbers(values: np.ndarray) -> str:
-    return ", ".join(f"{v:.4g}" for v in values)

@@ -22,6 +22,8 @@ Padding = tuple[float | None, str]
 def explain_sequences(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
     """Return what makes sequences of the second pipeline those of the first; empty for nothing."""
     pairs = list(zip(first, second, strict=False))
+    if all(np.array_equal(x, y) for x, y in pairs):
+        return []
     if _are_marks(first) and _are_marks(second) and all(np.array_equal(y, 1 - x) for x, y in pairs):
         return [Explanation("0 and 1 are exchanged", "exchange 0 and 1: 1 marks what the first marks")]
     padded = _explain_padding(first, second)
@@ -29,7 +31,7 @@ def explain_sequences(first: Sequence[np.ndarray], second: Sequence[np.ndarray])
         return padded
     for mine, other in product(_paddings(first), _paddings(second)):
         cores = [(_strip(x, mine), _strip(y, other)) for x, y in pairs]
-        found = _explain_ends(cores, is_mark=_are_marks(first) and _are_marks(second))
+        found = _explain_ends(cores, is_mark=_are_marks(first) and _are_marks(second), alike=mine == other)
         if found is not None:
             return [found]
     short = [min(len(x), len(y)) for x, y in pairs]
@@ -106,7 +108,9 @@ def _explain_padding(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) 
     return []
 
 
-def _explain_ends(cores: Sequence[tuple[np.ndarray, np.ndarray]], *, is_mark: bool) -> Explanation | None:
+def _explain_ends(
+    cores: Sequence[tuple[np.ndarray, np.ndarray]], *, is_mark: bool, alike: bool
+) -> Explanation | None:
     """Return how sequences without their padding differ at an end: other cuts, or tokens more or less."""
     most = [max((len(x) for x in side), default=0) for side in zip(*cores, strict=True)]
     differing = [(x, y) for x, y in cores if not np.array_equal(x, y)]
@@ -131,7 +135,7 @@ def _explain_ends(cores: Sequence[tuple[np.ndarray, np.ndarray]], *, is_mark: bo
             f"sequences are not cut after {most[0]} values", f"cut them after {most[0]} values"
         )
     for text, advice, kept in _CUTS:
-        if differing and all(_overlap(*(pair if kept else pair[::-1])) for pair in differing):
+        if differing and alike and all(_overlap(*(pair if kept else pair[::-1])) for pair in differing):
             return Explanation(text, advice)
     return None
 

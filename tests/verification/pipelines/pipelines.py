@@ -184,6 +184,7 @@ PIPELINES = {
     "plain layout": lambda: plain(lambda x: normal(x).transpose(1, 2, 0)),
     "plain not divided": lambda: plain(lambda x: normal(x * 255.0, [255 * m for m in MEAN])),
     "plain mean": lambda: plain(lambda x: normal(x, [0.5] * 3, [0.5] * 3)),
+    "plain exchanged": lambda: [batch[::-1] for batch in plain()],
     "plain near mean": lambda: plain(lambda x: normal(x, [m - 0.004 for m in MEAN])),
     "plain 256": lambda: plain(lambda x: normal(x * (255 / 256))),
     "plain rounded mean": lambda: plain(lambda x: normal(x, [round(m * 255, 1) / 255 for m in MEAN])),
