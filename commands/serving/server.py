@@ -24,7 +24,8 @@ INSTRUCTIONS = (
 
 Answer = Annotated[CallToolResult, dict[str, Any]]
 Model = Annotated[
-    str, Field(description="file.py:Name (its code is run), or a .onnx, .mindir, .pt2 or x-symbol.json file")
+    str,
+    Field(description="file.py:Name (its code is run), or a .onnx, .mindir, .pt2, .pt or x-symbol.json file"),
 ]
 Inputs = Annotated[
     list[str] | None,

@@ -412,8 +412,7 @@ def test_halves_stay_halves(dtype, tmp_path):
         assert failed(graph, folder) == set()
     else:
         assert "CPU backend has no kernels" in " ".join(text.split())
-        with pytest.raises(ModelError, match="Unsupported data type"):
-            verify(graph, folder)
+        assert verify(graph, folder).summary().startswith("equal in float32: ")
 
 
 def test_statistics_in_half_do_not_move_on_a_cpu(tmp_path):
