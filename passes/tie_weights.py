@@ -113,7 +113,8 @@ class TieWeights(Pass):
             for names in expand_pattern(graph, group):
                 changes += _tie_group(graph, names)
                 tied.add(_find(graph, names[0]).key)
-        changes += join_modules(graph, tied) if tied else []
+        is_flat = graph.origin.framework and not graph.origin.has_modules  # its branches become modules whole
+        changes += join_modules(graph, tied) if tied and not is_flat else []
         if self.by != "none":
             changes += _tie_same_memory(graph)
             apart = [] if self.by == "value" else find_branches(graph)

@@ -11,6 +11,9 @@ from .traversal import literals, rebuild, shape_of, walk
 REPEATED = 3
 """Least number of constructors in a row that are written as a loop."""
 
+DOUBLED = 4
+"""The same of sizes that double or halve: three stages read better in numbers."""
+
 Text = Callable[[Part], str]
 Fixed = Callable[[Literal], bool]
 
@@ -27,8 +30,9 @@ def longest_progression(members: Sequence[Part], text: Text, is_fixed: Fixed) ->
     def are_alike(count: int) -> bool:
         return count <= len(members) and common_form(members[:count], text, is_fixed) is not None
 
-    alike, other = REPEATED, len(members) + 1  # what fits some fits fewer: thousands take a few looks
-    if not are_alike(alike):
+    least = (count for count in (REPEATED, DOUBLED) if are_alike(count))
+    alike, other = next(least, 0), len(members) + 1  # what fits some fits fewer: thousands take a few looks
+    if not alike:
         return 0
     while alike + 1 < other:
         count = min(2 * alike, (alike + other) // 2)
@@ -64,6 +68,8 @@ def common_form(members: Sequence[Part], text: Text, is_fixed: Fixed) -> Part | 
         if found is None:
             return None
         growing[own[0]] = found
+    if len(members) < DOUBLED and any(p.doubles or p.halves for p in growing.values()):
+        return None
     rules = {(p.doubles, p.halves, p.doubles or p.halves or p.step.value) for p in growing.values()}
     if len(rules) > 1:
         return None  # several rules at once are a coincidence, or read worse than the numbers

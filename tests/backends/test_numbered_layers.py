@@ -129,8 +129,11 @@ CASES = {
         ["nn.Linear(8 + 4 * i, 12 + 4 * i)", IN_A_LOOP + 'x = F.relu(getattr(self, f"fc{i + 1}")(x))'],
     ),
     "doubling": (
-        lambda: Numbered(widening, (8, 16, 32, 64)),
-        ["nn.Linear(8 * 2**i, 16 * 2**i)", IN_A_LOOP + 'x = F.relu(getattr(self, f"fc{i + 1}")(x))'],
+        lambda: Numbered(widening, (8, 16, 32, 64, 128)),
+        [
+            "nn.Linear(8 * 2**i, 16 * 2**i)",
+            IN_A_LOOP.replace("3", "4") + 'x = F.relu(getattr(self, f"fc{i + 1}")(x))',
+        ],
     ),
     "given": (lambda: Numbered(given), [MADE, "out = x\n        " + IN_A_LOOP]),
     "two carried": (lambda: Numbered(two_carried), [MADE, IN_A_LOOP]),
@@ -197,9 +200,10 @@ def _compare(wanted: object, found: object) -> None:
         (((8, 1), (12, True), (16, 1)), None),
         (((8, 0.5), (8, 1.0), (8, 1.5)), None),
         (((8, 4), (12, 4), (17, 4)), None),
-        (((8, 1), (16, 2), (32, 4)), "Layer(8 * 2**i, 2**i)"),
-        (((-2, 3), (-4, 3), (-8, 3)), "Layer(-2 * 2**i, 3)"),
-        (((64, 8), (32, 4), (16, 2)), "Layer(64 // 2**i, 8 // 2**i)"),
+        (((8, 1), (16, 2), (32, 4)), None),  # three stages read better in numbers
+        (((8, 1), (16, 2), (32, 4), (64, 8)), "Layer(8 * 2**i, 2**i)"),
+        (((-2, 3), (-4, 3), (-8, 3), (-16, 3)), "Layer(-2 * 2**i, 3)"),
+        (((64, 8), (32, 4), (16, 2), (8, 1)), "Layer(64 // 2**i, 8 // 2**i)"),
         (((1, 1), (2, 2), (4, 3)), None),
         (((9, 1), (4, 1), (2, 1)), None),
     ],

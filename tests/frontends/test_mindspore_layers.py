@@ -118,7 +118,7 @@ CASES = {
     "indices and a shared layer": (
         Taken,
         WORDS,
-        ["nn.SequentialCell(self.a, nn.ReLU())", "ops.unstack("],
+        ["nn.SequentialCell(self.a, nn.ReLU())", "ops.unbind("],
     ),
     "loops over lists in a list": (
         Staged,

@@ -57,7 +57,9 @@ def _in_place(view: View, layer: str) -> tuple[Argument, ...]:
     if module.class_name != layer or module.arguments.get("inplace") is not True:
         return ()
     calls = {each.key for each in graph.modules.calls(module.key)}
-    runs = [node for node in graph.operators() if node.call in calls]
+    runs = [view.operator]
+    if len(calls) > 1 and _owns_input(graph, view.operator):
+        runs = [node for node in graph.operators() if node.call in calls]
     is_safe = len(runs) == len(calls) and all(_owns_input(graph, node) for node in runs)
     return (optional("inplace", True, False),) if is_safe else ()
 

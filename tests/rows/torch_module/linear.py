@@ -41,12 +41,21 @@ def _weights(gates: int) -> list[torch.Tensor]:
 
 _LAYER = (True, 1, 0.0, False, False, True)
 
+_GRU = torch.nn.GRU(4, 5, batch_first=True).requires_grad_(False)
+
+
+def _of_lengths(x: torch.Tensor) -> torch.Tensor:
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]), batch_first=True)
+    return _GRU(packed)[1]
+
+
 RECURRENT = Group(
     [
         Case("aten.gru.input", _STACK, constant(1, 2, 5), _weights(3), *_LAYER),
         Case("aten.lstm.input", _STACK, [constant(1, 2, 5), constant(1, 2, 5, seed=2)], _weights(4), *_LAYER),
         Case("aten.rnn_relu.input", _STACK, constant(1, 2, 5), _weights(1), *_LAYER),
         Case("aten.rnn_tanh.input", _STACK, constant(1, 2, 5), _weights(1), *_LAYER),
+        Case("regraft.recurrent_of_lengths.default", _STACK, call=_of_lengths),
     ],
     dynamic=False,
 )
