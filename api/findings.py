@@ -163,9 +163,7 @@ def check_file(path: str | Path, inputs: Inputs, options: LoadOptions, wanted: W
     """
     wanted.refuse_unknown(codes())
     result = FileFindings()
-    if (
-        wanted.release
-    ):  # of the whole file, which may be a script without a model, or raise by what is removed
+    if wanted.release:  # the whole file may be a script without a model, or raise by what is removed
         result.models[Path(path).name] = uses_in(Path(path), wanted)
     try:
         module = run_file(str(path))

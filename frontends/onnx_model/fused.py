@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ...ir import Value, numpy_dtype
 from ...ir.table import Table
+from .attention_heads import attend, heads_apart, size_of_heads
 from .call import Call
 from .classical import CLASSICAL
 from .fused_decoder import DECODERS
@@ -182,34 +181,6 @@ def embed_layer_norm(call: Call) -> list[Value]:
     return [found, index, total]
 
 
-def _heads(call: Call, value: Value, heads: int) -> Value:
-    """[batch, length, heads * size] as [batch, heads, length, size]."""
-    shape = call.graph.known_type(value).shape
-    if shape is None or not isinstance(shape[2], int):
-        raise call.unsupported("expected a static width")
-    apart = call.op("Reshape", value, call.ints([0, 0, heads, shape[2] // heads]))
-    return call.op("Transpose", apart, perm=[0, 2, 1, 3])
-
-
-def _attended(call: Call, q: Value, k: Value, v: Value, bias: Value | None, scale: float | None) -> Value:
-    """Return softmax(q k' * scale + bias) v of heads, put together again."""
-    shape = call.graph.known_type(q).shape
-    assert shape is not None
-    width = shape[3]
-    if not isinstance(width, int):
-        raise call.unsupported("expected heads of a static width")
-    scores = call.op("MatMul", q, call.op("Transpose", k, perm=[0, 1, 3, 2]))
-    scores = call.op("Mul", scores, call.scalar_like(scale or 1.0 / math.sqrt(width), scores))
-    scores = scores if bias is None else call.op("Add", scores, bias)
-    mixed = call.op("MatMul", call.op("Softmax", scores, axis=-1), v)
-    out = call.graph.known_type(mixed).shape
-    assert out is not None
-    joined = call.op("Transpose", mixed, perm=[0, 2, 1, 3])
-    if not isinstance(out[1], int) or not isinstance(out[3], int):
-        raise call.unsupported("expected heads of a static width")
-    return call.op("Reshape", joined, call.ints([0, 0, out[1] * out[3]]))
-
-
 def _mask_bias(call: Call, mask: Value, like: Value) -> Value:
     """Return the bias that a mask of 1 for kept and 0 for hidden adds to the scores."""
     filter_value = call.take("mask_filter_value", -10000.0)
@@ -275,8 +246,8 @@ def attention(call: Call) -> list[Value]:
     if added is not None:
         total = added if total is None else call.op("Add", total, added)
     total = _without_later_keys(call, total, q, k) if causal else total
-    q, k, v = (_heads(call, part, heads) for part in (q, k, v))
-    return [_attended(call, q, k, v, total, scale)]
+    q, k, v = (heads_apart(call, part, heads) for part in (q, k, v))
+    return [attend(call, q, k, v, total, scale, width=size_of_heads(call, v))]
 
 
 @FUSED.op("MultiHeadAttention")
@@ -301,8 +272,8 @@ def multi_head_attention(call: Call) -> list[Value]:
     if added is not None:
         total = added if total is None else call.op("Add", total, added)
     total = _without_later_keys(call, total, q, k) if causal else total
-    q, k, v = (_heads(call, part, heads) for part in (q, k, v))
-    return [_attended(call, q, k, v, total, scale)]
+    q, k, v = (heads_apart(call, part, heads) for part in (q, k, v))
+    return [attend(call, q, k, v, total, scale, width=size_of_heads(call, v))]
 
 
 @FUSED.op("RotaryEmbedding")

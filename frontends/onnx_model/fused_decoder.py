@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ...ir import Value, numpy_dtype
 from ...ir.table import Table
+from .attention_heads import attend, heads_apart, size_of_heads, width_of
 from .call import Call
 from .fused_quantised import Rule
 
@@ -80,30 +80,20 @@ def group_query_attention(call: Call) -> list[Value]:
         call.take("rotary_interleaved")
     keys, values = (_cached(call, slot, new, before) for slot, new in ((3, k), (4, v)))
     bias = _hidden(call, q, keys, places, lengths)
-    return [_attended(call, q, keys, values, bias, heads // groups), keys, values]
+    size, scale, cap = size_of_heads(call, q), call.take("scale"), call.take("softcap", 0.0)
+    k, v = (_repeated(call, x, groups, heads, size) for x in (keys, values))
+    y = attend(call, q, k, v, bias, scale, width=size, cap=cap)
+    return [y, keys, values]
 
 
 def _projections(call: Call, heads: int, groups: int) -> tuple[Value, Value, Value]:
     """Return query, keys and values as (batch, heads, length, size)."""
     q, k, v = call.value(0), call.optional(1), call.optional(2)
     if k is None or v is None:
-        width = _width(call, q)
-        size = width // (heads + 2 * groups)
+        size = width_of(call, q) // (heads + 2 * groups)
         parts = call.ints([heads * size, groups * size, groups * size])
         q, k, v = call.ops("Split", q, parts, outputs=3, axis=-1)
-    return _apart(call, q, heads), _apart(call, k, groups), _apart(call, v, groups)
-
-
-def _width(call: Call, value: Value) -> int:
-    shape = call.graph.known_type(value).shape
-    if shape is None or len(shape) != 3 or not isinstance(shape[2], int):
-        raise call.unsupported("expected queries, keys and values of 3 dimensions and a static width")
-    return shape[2]
-
-
-def _apart(call: Call, value: Value, heads: int) -> Value:
-    size = _width(call, value) // heads
-    return call.op("Transpose", call.op("Reshape", value, call.ints([0, 0, heads, size])), perm=[0, 2, 1, 3])
+    return heads_apart(call, q, heads), heads_apart(call, k, groups), heads_apart(call, v, groups)
 
 
 def _size(call: Call, value: Value, axis: int) -> Value:
@@ -165,31 +155,12 @@ def _hidden(call: Call, q: Value, keys: Value, places: Value, lengths: Value) ->
     return call.op("Where", hidden, least, call.scalar_like(0.0, q) if added is None else added)
 
 
-def _attended(call: Call, q: Value, k: Value, v: Value, bias: Value, times: int) -> Value:
-    shape = call.graph.known_type(q).shape
-    assert shape is not None
-    heads, size = shape[1], shape[3]
-    assert isinstance(heads, int)
-    assert isinstance(size, int)
-    k, v = (_repeated(call, x, times, heads, size) for x in (k, v))
-    scale = call.take("scale", 0.0) or 1.0 / math.sqrt(size)
-    scores = call.op("MatMul", q, call.op("Transpose", k, perm=[0, 1, 3, 2]))
-    scores = call.op("Mul", scores, call.scalar_like(scale, scores))
-    cap = call.take("softcap", 0.0)
-    if cap:
-        limit = call.scalar_like(cap, scores)
-        scores = call.op("Mul", call.op("Tanh", call.op("Div", scores, limit)), limit)
-    mixed = call.op("MatMul", call.op("Softmax", call.op("Add", scores, bias), axis=-1), v)
-    joined = call.op("Transpose", mixed, perm=[0, 2, 1, 3])
-    return call.op("Reshape", joined, call.ints([0, 0, heads * size]))
-
-
-def _repeated(call: Call, value: Value, times: int, heads: int, size: int) -> Value:
+def _repeated(call: Call, value: Value, groups: int, heads: int, size: int) -> Value:
     """Return keys or values of groups as of all heads: each group's for its queries."""
-    if times == 1:
+    if groups == heads:
         return value
-    apart = call.op("Unsqueeze", value, call.ints([2]))
-    lead = call.op("Slice", call.op("Shape", value), call.ints([0]), call.ints([2]))
-    rest = call.op("Slice", call.op("Shape", value), call.ints([2]), call.ints([4]))
-    wide = call.op("Expand", apart, call.op("Concat", lead, call.ints([times]), rest, axis=0))
+    apart, shape = call.op("Unsqueeze", value, call.ints([2])), call.op("Shape", value)
+    lead = call.op("Slice", shape, call.ints([0]), call.ints([2]))
+    rest = call.op("Slice", shape, call.ints([2]), call.ints([4]))
+    wide = call.op("Expand", apart, call.op("Concat", lead, call.ints([heads // groups]), rest, axis=0))
     return call.op("Reshape", wide, call.ints([0, heads, -1, size]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,7 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 def _read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     from .coverage import SpecialisedError
 
+    model = _opened(model)
     refused: UnsupportedError | None = None
     try:
         return _lowered(model, inputs, options)
@@ -183,8 +184,9 @@ def _read_tree(model: object, options: LoadOptions) -> Graph:
     graph = Graph()
     note_framework(graph, "torch")
     graph.origin.model = model
-    if isinstance(model, Path) and kind_of(model) == "torchscript":
-        graph.origin.model = model = _archive(model)[0]
+    model = _opened(model)
+    if isinstance(model, _Archive):
+        graph.origin.model = model = model.module
     if isinstance(model, Module):
         graph.origin.reference = type(model).__name__
         tree_of_module(graph, model)
@@ -206,17 +208,16 @@ def _captured(
 
     if isinstance(model, Module):
         return capture(model, inputs, options, numbers=numbers), type(model).__name__
-    if isinstance(model, Path) and kind_of(model) == "torchscript":
-        module, examples = _archive(model)
-        captured = capture(module, inputs or examples, options, numbers=numbers)
+    if isinstance(model, _Archive):
+        captured = capture(model.module, inputs or model.examples, options, numbers=numbers)
         if options.trust:
-            captured.notes.append(compare_with_torch(model, captured))
-        if examples:
+            captured.notes.append(compare_with_torch(model.path, captured))
+        if model.examples:
             captured.notes.append(
                 "a trace computes in training what it computed when it was made, as to batch norms and "
                 "dropouts; the graph's layers train as torch's do"
             )
-        return captured, str(model)
+        return captured, str(model.path)
     saved, reference = _program(model, options)
     program = saved.program
     examples = example_arrays(saved, inputs, reference)
@@ -239,15 +240,32 @@ def _program(model: object, options: LoadOptions) -> tuple[Saved, str]:
     raise ModelError("E101", f"expected a torch module or exported program, got `{type(model).__name__}`")
 
 
-def _archive(path: Path) -> tuple[Module, NamedArrays]:
-    """Return the root module of a TorchScript archive, and inputs as it was traced with, if it was."""
+@dataclass(frozen=True, slots=True)
+class _Archive:
+    """A TorchScript archive that was read.
+
+    Attributes:
+        path: its file.
+        module: its root module.
+        examples: inputs as it was traced with; none of a scripted module.
+    """
+
+    path: Path
+    module: Module
+    examples: NamedArrays
+
+
+def _opened(model: object) -> object:
+    """Return a model, read where it is the path of a TorchScript archive."""
+    if not isinstance(model, Path) or kind_of(model) != "torchscript":
+        return model
     from .scripted.modules import read_archive
 
-    module, examples = read_archive(path)
+    module, examples = read_archive(model)
     try:
-        return module, as_arrays(tuple(examples or ()))
+        return _Archive(model, module, as_arrays(tuple(examples or ())))
     except RegraftError:  # of an input without axes, or of a type that no specification names
-        return module, []
+        return _Archive(model, module, [])
 
 
 def _state_origin(graph: Graph, reference: str, model: object, captured: Captured) -> None:

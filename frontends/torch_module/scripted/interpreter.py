@@ -74,7 +74,7 @@ class Interpreter:
             UnsupportedError: for an operator that is not torch's, or syntax without a meaning here.
         """
         scope = _Scope(function)
-        scope.names = self._bound(function, list(arguments), keywords)
+        scope.names = self._bound(scope, list(arguments), keywords)
         if self._depth == 0:
             self._steps = 0
         if self._depth >= _DEEPEST:
@@ -88,25 +88,18 @@ class Interpreter:
             self._depth -= 1
         return found.value if isinstance(found, _Returned) else None
 
-    def _bound(self, function: Function, given: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
-        parameters = function.node.args.args
-        names = [parameter.arg for parameter in parameters]
+    def _bound(self, scope: _Scope, given: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+        stated = scope.function.node.args
+        names = [parameter.arg for parameter in stated.args]
         if len(given) > len(names) or not keywords.keys() <= set(names[len(given) :]):
-            raise malformed(
-                f"expected the arguments {', '.join(names)}, got others",
-                f"{self.archive.place}: {quote(function.file)}:{function.node.lineno}",
-            )
+            raise malformed(f"expected the arguments {', '.join(names)}, got others", self._place(scope))
         bound = dict(zip(names, given, strict=False)) | keywords
-        defaults = function.node.args.defaults
-        for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+        for name, default in zip(names[len(names) - len(stated.defaults) :], stated.defaults, strict=True):
             if name not in bound:
-                bound[name] = self._value(default, _Scope(function))
+                bound[name] = self._value(default, scope)
         for name in names:
             if name not in bound:
-                raise malformed(
-                    f"expected the argument {quote(name)}",
-                    f"{self.archive.place}: {quote(function.file)}:{function.node.lineno}",
-                )
+                raise malformed(f"expected the argument {quote(name)}", self._place(scope))
         return bound
 
     # -- statements ------------------------------------------------------------------------------------
@@ -189,12 +182,15 @@ class Interpreter:
 
     def _at(self, node: ast.stmt, expression: ast.expr, scope: _Scope) -> Any:
         """Return the value of an expression, computed below a frame that has the place of its line."""
-        place = f"{self._folder}/{scope.function.file}"
-        return _frame(place, node.lineno)(lambda: self._value(expression, scope))
+        return self._below(node, scope, lambda: self._value(expression, scope))
 
     def _holds(self, node: ast.stmt, test: ast.expr, scope: _Scope) -> bool:
-        place = f"{self._folder}/{scope.function.file}"
-        return _frame(place, node.lineno)(lambda: to_number(self._value(test, scope), bool))
+        return self._below(node, scope, lambda: to_number(self._value(test, scope), bool))
+
+    def _below(self, node: ast.stmt, scope: _Scope, step: Callable[[], Any]) -> Any:
+        """Return what `step` gives, called by a frame that has the place of a statement."""
+        calling = _calling(f"{self._folder}/{scope.function.file}", node.lineno)
+        return eval(calling, {"step": step})  # noqa: S307 - our own `step()`
 
     # -- expressions -----------------------------------------------------------------------------------
 
@@ -465,11 +461,6 @@ def _dotted(node: ast.expr) -> str:
         parts.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
-
-
-def _frame(file: str, line: int) -> Callable[[Callable[[], Any]], Any]:
-    """Return a function that calls what it is given, and whose frame has the place of a line."""
-    return lambda step: eval(_calling(file, line), {"step": step})  # noqa: S307 - our own `step()`
 
 
 @lru_cache(maxsize=65536)
