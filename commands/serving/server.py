@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
@@ -60,6 +62,7 @@ def build(folders: Folders, timeout: float) -> MCPServer:
         }
 
     @server.tool(annotations=reading)
+    @_refusing
     async def check(
         model: Model,
         inputs: Inputs = None,
@@ -71,15 +74,12 @@ def build(folders: Folders, timeout: float) -> MCPServer:
         ] = None,
     ) -> Answer:
         """Report the faults of a model: cause, line and fix. A whole file.py checks every net in it."""
-        try:
-            values = {
-                **loading(inputs, arguments, None),
-                "from": "torch" if ported_from_torch else None,
-                "for": release,
-            }
-            return await answer("check", [folders.model(model)], values)
-        except RegraftError as error:
-            return _refusal(error)
+        values = {
+            **loading(inputs, arguments, None),
+            "from": "torch" if ported_from_torch else None,
+            "for": release,
+        }
+        return await answer("check", [folders.model(model)], values)
 
     @server.tool(annotations=reading)
     async def explain(
@@ -89,6 +89,7 @@ def build(folders: Folders, timeout: float) -> MCPServer:
         return await answer("explain", [code], {})
 
     @server.tool(annotations=reading)
+    @_refusing
     async def show(
         model: Model,
         inputs: Inputs = None,
@@ -97,13 +98,11 @@ def build(folders: Folders, timeout: float) -> MCPServer:
         depth: Annotated[int | None, Field(ge=0, description="levels of modules to show")] = None,
     ) -> Answer:
         """Show a model's modules with shapes, parameters and costs."""
-        try:
-            values = {**loading(inputs, arguments, params), "depth": depth}
-            return await answer("show", [folders.model(model)], values)
-        except RegraftError as error:
-            return _refusal(error)
+        values = {**loading(inputs, arguments, params), "depth": depth}
+        return await answer("show", [folders.model(model)], values)
 
     @server.tool(annotations=reading)
+    @_refusing
     async def verify(
         source: Model,
         target: Annotated[str, Field(description="a model, or what rewrite has written")],
@@ -121,20 +120,18 @@ def build(folders: Folders, timeout: float) -> MCPServer:
         ] = None,
     ) -> Answer:
         """Run two models on equal inputs in their own runtimes and compare outputs, module by module."""
-        try:
-            values = {
-                **loading(inputs, arguments, params),
-                "train": train,
-                "copy-weights": copy_weights,
-                "recipe": [folders.model(each) for each in recipes or ()],
-            }
-            return await answer("verify", [folders.model(source), folders.model(target)], values)
-        except RegraftError as error:
-            return _refusal(error)
+        values = {
+            **loading(inputs, arguments, params),
+            "train": train,
+            "copy-weights": copy_weights,
+            "recipe": [folders.model(each) for each in recipes or ()],
+        }
+        return await answer("verify", [folders.model(source), folders.model(target)], values)
 
     @server.tool(
         annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
     )
+    @_refusing
     async def rewrite(
         model: Model,
         output: Annotated[str, Field(description="a folder, or an .onnx file")],
@@ -145,39 +142,32 @@ def build(folders: Folders, timeout: float) -> MCPServer:
         force: Annotated[bool, Field(description="replace existing files")] = False,
     ) -> Answer:
         """Rewrite a model for another framework, compare the output with the source, and write it."""
-        try:
-            values = {
-                **loading(inputs, arguments, params),
-                "output": folders.path(output),
-                "to": to,
-                "force": force,
-            }
-            return await answer("rewrite", [folders.model(model)], values)
-        except RegraftError as error:
-            return _refusal(error)
+        values = {
+            **loading(inputs, arguments, params),
+            "output": folders.path(output),
+            "to": to,
+            "force": force,
+        }
+        return await answer("rewrite", [folders.model(model)], values)
 
     @server.tool(annotations=reading)
+    @_refusing
     async def diff(first: Model, second: Model, inputs: Inputs = None) -> Answer:
         """Compare two models as a code review does, or two checkpoints by the values of their tensors."""
-        try:
-            values = {"input": [folders.value(text) for text in inputs or ()]}
-            return await answer("diff", [folders.model(first), folders.model(second)], values)
-        except RegraftError as error:
-            return _refusal(error)
+        values = {"input": [folders.value(text) for text in inputs or ()]}
+        return await answer("diff", [folders.model(first), folders.model(second)], values)
 
     @server.tool(name="compare-data", annotations=reading)
+    @_refusing
     async def compare_data(
         first: Annotated[str, Field(description="FILE.py:FUNCTION that returns an iterable of batches")],
         second: Annotated[str, Field(description="the same of the port")],
         samples: Annotated[int, Field(ge=1, le=100_000, description="samples to compare")] = 64,
     ) -> Answer:
         """Compare two input pipelines, transform by transform, on the same samples."""
-        try:
-            return await answer(
-                "compare-data", [folders.model(first), folders.model(second)], {"samples": samples}
-            )
-        except RegraftError as error:
-            return _refusal(error)
+        return await answer(
+            "compare-data", [folders.model(first), folders.model(second)], {"samples": samples}
+        )
 
     return server
 
@@ -188,5 +178,14 @@ def _result(code: int, document: dict[str, Any]) -> CallToolResult:
     return CallToolResult(content=[text], structured_content=found, is_error=code >= 2)
 
 
-def _refusal(error: RegraftError) -> CallToolResult:
-    return _result(2, {"error": error_row(error)})
+def _refusing(tool: Callable[..., Awaitable[CallToolResult]]) -> Callable[..., Awaitable[CallToolResult]]:
+    """Let a tool answer with the error that its arguments raise."""
+
+    @wraps(tool)
+    async def call(*arguments: Any, **keywords: Any) -> CallToolResult:
+        try:
+            return await tool(*arguments, **keywords)
+        except RegraftError as error:
+            return _result(2, {"error": error_row(error)})
+
+    return call
