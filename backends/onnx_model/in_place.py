@@ -18,10 +18,10 @@ _SUFFIX = ".safetensors"
 
 @dataclass(slots=True)
 class InPlace:
-    """The weights that stay where they are, and those that do not.
+    """The weights that stay in their files, and the weights that are copied.
 
     Attributes:
-        folder: the folder that the model will lie in; None: that which it is written to.
+        folder: the folder in which the model will lie; None for the folder to which it is written.
         kept: initializer's name -> the file that holds it, as the model names it.
         copied: initializer's name -> why it is written anew.
     """
@@ -36,7 +36,7 @@ class InPlace:
         return frozenset(p.name for p in graph.parameters() if isinstance(_find(p.data, home), tuple))
 
     def apply(self, model: onnx.ModelProto, weights: Mapping[str, TensorData], file: Path) -> None:
-        """Write into a model where its weights lie; those that have to be copied stay without a place.
+        """State the places of a model's weights in it; a weight that has to be copied gets none.
 
         Args:
             model: one whose initializers are external, without data.

@@ -368,7 +368,7 @@ def apart(what: Callable[[Path, int, Path], Row], base: Path, seed: int) -> Row:
 
 
 def main() -> None:
-    """Print how many cases ended how, and those that must not be."""
+    """Print the number of cases by their ends, and each case that is a fault."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -142,7 +142,7 @@ def cast(view: View) -> Expression:
 
 @TABLE.call("CastLike")
 def cast_like(view: View) -> Expression:
-    """Emit ``x.type_as(other)``, of nets of which copies have another type; that of others is known."""
+    """Emit ``x.type_as(other)`` for a net of torch, whose copies may have another type."""
     if view.graph.origin.framework != "torch":
         raise Refused
     return method(view.atom(), "type_as", view.tensor(1))

@@ -137,7 +137,7 @@ class _Region:
     """Operators that are joined and compute in float32.
 
     Attributes:
-        casting: those that cast what they are given themselves.
+        casting: operators that cast their operands themselves.
     """
 
     def __init__(self, graph: Graph, nodes: list[Operator], wide: dict[int, bool]) -> None:

@@ -153,7 +153,7 @@ def _in_place(x: Any, *numbers: Any) -> Any:
 
 
 def _normalised(x: Any, *_: object) -> Any:
-    """Return the values and the statistics, of which there are none outside training."""
+    """Return the values and two empty statistics, as outside training."""
     import torch
     from torch._dispatch.python import no_python_dispatcher
     from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
