@@ -124,7 +124,7 @@ class Framework:
         layers: Iterable[Layer],
         drawings: Iterable[Drawing],
         keywords: Mapping[str, str] | None = None,
-        meanings: Mapping[str, Callable[[Any], float | Arguments]] | None = None,
+        meanings: Mapping[str, Callable[[Any], float | Arguments | None]] | None = None,
         padding: Callable[[str, Sequence[int]], Arguments | None] = lambda _, __: None,
         prefix: str = "",
         number: Callable[[float], str] = "{:g}".format,

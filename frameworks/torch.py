@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir import Initializer
+from ..ir import CUMULATIVE, Initializer
 from .drawing import Drawing, Term, relu_gain
 from .record import (
     HE,
@@ -77,6 +77,18 @@ _KEYWORDS = {
     "epsilon": "eps",
     "axis": "dim",
 }
+
+
+def new_share(kept: float) -> float | None:
+    """Return a normalisation's momentum as torch counts it; None where statistics average all batches.
+
+    Example:
+        >>> new_share(0.75)
+        0.25
+    """
+    return None if kept == CUMULATIVE else 1 - kept
+
+
 _SIZES = {"in_channels": ..., "out_channels": ..., "kernel_size": ...}
 _CONV = {**_SIZES, "stride": 1, "padding": 0, "dilation": 1, "groups": 1, "bias": True}
 _TRANSPOSE = {**_CONV, "output_padding": 0}
@@ -143,7 +155,7 @@ TORCH = Framework(
     ),
     _DRAWINGS,
     _KEYWORDS,
-    {"momentum": lambda kept: 1 - kept, "ceil_mode": bool, "count_include_pad": bool},
+    {"momentum": new_share, "ceil_mode": bool, "count_include_pad": bool},
     padding,
     "nn.init.",
 )

@@ -34,7 +34,7 @@ from .signatures import DOMAIN, OPSET, Signature
 from .tensors import TensorData
 from .text_form.parsing import parse
 from .text_form.rendering import render
-from .traits import NO_TRAITS, Traits
+from .traits import CUMULATIVE, NO_TRAITS, Traits, moving_momentum
 from .types import (
     Array,
     Dim,
@@ -51,6 +51,7 @@ from .validation import validate
 __all__ = [
     "CODES",
     "COMPOSITES",
+    "CUMULATIVE",
     "DOMAIN",
     "NO_TRAITS",
     "OPSET",
@@ -93,6 +94,7 @@ __all__ = [
     "framework_refusal",
     "infer_types",
     "merge_types",
+    "moving_momentum",
     "near_names",
     "numpy_dtype",
     "onnx_dtype",

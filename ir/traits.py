@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CUMULATIVE = -1.0
+"""The momentum of a BatchNormalization whose running statistics are the average of all batches so far.
+
+ONNX has none; torch's layer averages so with ``momentum=None``.
+"""
+
+
+def moving_momentum(momentum: float) -> float:
+    """Return the momentum of a layer that cannot average all batches: the usual one for `CUMULATIVE`.
+
+    Example:
+        >>> moving_momentum(CUMULATIVE), moving_momentum(0.5)
+        (0.9, 0.5)
+    """
+    return 0.9 if momentum == CUMULATIVE else momentum
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:

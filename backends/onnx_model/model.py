@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from ...ir import (
+    CUMULATIVE,
     OPSET,
     BackendError,
     Capture,
@@ -256,7 +257,7 @@ class _Part:
             if isinstance(value, Graph):
                 body = emission.graph_proto(value, f"{name}.{key}", dict(enumerate(captured)))
                 node.attribute.append(onnx.helper.make_attribute(key, body))
-            else:
+            elif (key, value) != ("momentum", CUMULATIVE):  # of which ONNX has none
                 node.attribute.append(attribute_proto(key, value, specs[key].kind if key in specs else None))
         if operator.call is not None:
             module = graph.modules.module(graph.modules.call(operator.call).module)

@@ -83,7 +83,8 @@ class Normalised(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = nn.Conv2d(3, 8, 3)
-        self.layers = nn.Sequential(Activated(8), Mixed(), Frozen(8), Unshifted(8), Activated(8))
+        averaging = nn.BatchNorm2d(8, momentum=None)
+        self.layers = nn.Sequential(Activated(8), Mixed(), Frozen(8), Unshifted(8), Activated(8), averaging)
 
     def forward(self, x):
         return self.layers(self.conv(x))
@@ -123,7 +124,8 @@ def imported(folder):
 def normalised(tmp_path_factory):
     torch.manual_seed(0)
     net = Normalised().eval()
-    net.layers[0].num_batches_tracked.fill_(7)
+    for layer in (net.layers[0], net.layers[5]):
+        layer.num_batches_tracked.fill_(7)
     net.layers[3].weight.data.uniform_()
     module, text = emitted(net, (torch.randn(4, 3, 7, 7),), tmp_path_factory.mktemp("n") / "out")
     return net, module, text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...ir import CUMULATIVE
+
 _SHOWN = 10
 """Tensors that the text names; JSON has them all."""
 
@@ -51,8 +53,14 @@ class SettingRow:
     places: tuple[str, str] = ("", "")
 
     def __str__(self) -> str:
-        mine, theirs = ("none" if v is None else f"{v:.6g}" for v in (self.source, self.target))
+        mine, theirs = map(_spell_setting, (self.source, self.target))
         return f"{self.setting} {mine} against {theirs}: `{self.module or '(root)'}`"
+
+
+def _spell_setting(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return "the average of all batches" if value == CUMULATIVE else f"{value:.6g}"
 
 
 @dataclass(frozen=True, slots=True)

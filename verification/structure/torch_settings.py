@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ...ir import CUMULATIVE
 from .settings import CHANNELS, DROPOUT, MOMENTUM, Setting
 
 RATIOS = {
@@ -75,9 +76,10 @@ class SettingsRecorder:
         self._stack.append(path)
         if isinstance(module, nn.RNNBase):
             self._add(DROPOUT, module.dropout, module.num_layers - 1)
-        elif isinstance(module, nn.modules.batchnorm._BatchNorm) and module.momentum is not None:
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm):
             # a call of F.batch_norm does not tell in evaluation whether training updates its statistics
-            self.found += [Setting(MOMENTUM, 1 - module.momentum, path)] * module.track_running_stats
+            kept = CUMULATIVE if module.momentum is None else 1 - module.momentum
+            self.found += [Setting(MOMENTUM, kept, path)] * module.track_running_stats
 
     def _leave(self, *_: Any) -> None:
         self._stack.pop()

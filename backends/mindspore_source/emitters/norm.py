@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....frameworks.mindspore import MINDSPORE
-from ....ir import Parameter
+from ....ir import Parameter, moving_momentum
 from ...source.emitting import (
     Always,
     Argument,
@@ -86,7 +86,7 @@ def batch_norm(view: View) -> NnLayer:
         name,
         num_features=size,
         epsilon=Always(view.operator.float("epsilon")),
-        momentum=Always(view.operator.float("momentum")),
+        momentum=Always(moving_momentum(view.operator.float("momentum"))),
         affine=_frozen(extra),
         drawn=tuple(initials),
         mean_drawn=_drawn(view, name, "moving_mean", mean),

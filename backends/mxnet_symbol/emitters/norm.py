@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....ir import Value
+from ....ir import Value, moving_momentum
 from ..symbol import EmitterTable, Reference, View
 
 TABLE = EmitterTable()
@@ -21,7 +21,7 @@ def batch_norm(e: View) -> Reference:
         weight = e.builder.reference(e.value(1), f"{e.name}_gamma")
     return e.node(
         "BatchNorm", [e.input(), weight, e.input(2), e.auxiliary(3), e.auxiliary(4)],
-        eps=o.float("epsilon"), momentum=o.float("momentum"), fix_gamma=fixed,
+        eps=o.float("epsilon"), momentum=moving_momentum(o.float("momentum")), fix_gamma=fixed,
         use_global_stats=e.argument("use_global_stats", "False"), axis=1,
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....ir import Parameter
+from ....ir import CUMULATIVE, Parameter
 from ...source.dialect import ABSENT_PARAMETER
 from ...source.emitting import (
     Always,
@@ -99,8 +99,10 @@ def batch_norm(view: View) -> NnLayer:
     return NnLayer(constructor, tuple(states), extra=(*fixed, _COUNTER))
 
 
-def _momentum(view: View) -> float:
-    """Return the share of the new value in running statistics."""
+def _momentum(view: View) -> float | None:
+    """Return the share of the new value in running statistics; None where they average all batches."""
+    if view.operator.float("momentum") == CUMULATIVE:
+        return None
     return round(float(np.float32(1) - np.float32(view.operator.float("momentum"))), 7)
 
 

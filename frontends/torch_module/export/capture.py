@@ -41,7 +41,7 @@ from .strategies import Sizes, Unfaithful, choose_sizes, trace
 from .symbolic_builtins import products_by_example
 from .tensors import array_of, as_real, tensor_of, tensor_placeholders
 from .tracing import lean_tracing, unlogged, unprinted, unused_constants
-from .training_modes import freeze_norms, idle_dropouts, training_differences
+from .training_modes import idle_dropouts, state_momenta, training_differences
 from .vmap_regions import without_vmap
 from .written_casts import marked_casts
 
@@ -455,7 +455,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found, idle = training_differences(module, args, kwargs, kept)
-    freeze_norms(program, idle)
+    state_momenta(module, program, idle)
     return Captured(
         program,
         module,

@@ -9,7 +9,9 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
+from ....ir import CUMULATIVE
 from ..modules.live_state import Untouched
+from ..modules.tree import averages_all_batches
 from .evaluation_mode import dry_run, plainly
 from .module_stacks import normalised_stack
 from .tracing import unlogged
@@ -61,6 +63,7 @@ def training_differences(
     if not any(_could_differ(kind, functions) for kind in kinds):
         return [], {}
     inference, training, idle = Calls(), Calls(), Idle()
+    notes: list[str] = []
     error: Exception | None = None
     asking = _Asking(kinds, functions)
     ways: Sequence[Tensors] = ("meta", "fake", "real")
@@ -73,8 +76,8 @@ def training_differences(
         if unknown is None and error is None and not (noted and noted.has_run()):
             break
     if error is not None:
-        return [f"training mode was not looked at: the forward raised {type(error).__name__} in it"], {}
-    notes = []
+        notes.append(f"training mode was not looked at: the forward raised {type(error).__name__} in it")
+        return notes, {}
     for path in dict.fromkeys([*inference, *training]):
         plain, trained = inference.get(path, []), training.get(path, [])
         if plain != trained:
@@ -95,21 +98,36 @@ def idle_dropouts(program: ExportedProgram, idle: Idle) -> set[Node]:
     return {node for node in _find_idle(program, idle) if str(node.target) in _NODES}
 
 
-def freeze_norms(program: ExportedProgram, idle: Idle) -> None:
-    """Give the batch norms of a program that keep their statistics in training no share of the batch's."""
-    for node in _find_idle(program, idle):
+def state_momenta(module: Module, program: ExportedProgram, idle: Idle) -> None:
+    """Give the batch norms of a program the share of the batch's statistics that they take in training.
+
+    Evaluation shows none of a layer that averages all batches, and any of one that keeps its statistics.
+    """
+    averaging = {path for path, m in module.named_modules(remove_duplicate=False) if averages_all_batches(m)}
+    shares = {
+        node: 1 - CUMULATIVE
+        for path, nodes in _nodes_in_modules(program).items()
+        if path in averaging
+        for node in nodes
+    }
+    for node, share in [*shares.items(), *((node, 0.0) for node in _find_idle(program, idle))]:
         if str(node.target) == _NORM_NODE:
-            node.update_arg(_MOMENTUM, 0.0)
+            node.update_arg(_MOMENTUM, share)
 
 
-def _find_idle(program: ExportedProgram, idle: Idle) -> Iterator[Node]:
-    """Yield the dropouts and batch norms that compute in training what they do in inference."""
+def _nodes_in_modules(program: ExportedProgram) -> dict[str, list[Node]]:
+    """Return the dropouts and batch norms of a program, by the innermost module that calls them."""
     called: dict[str, list[Node]] = {}
     for node in program.graph.nodes:
         if str(node.target) in _NODES or str(node.target) == _NORM_NODE:
             keys = normalised_stack(node.meta.get("nn_module_stack") or {})
             called.setdefault(keys[-1].partition("@")[0] if keys else "", []).append(node)
-    for path, nodes in called.items():
+    return called
+
+
+def _find_idle(program: ExportedProgram, idle: Idle) -> Iterator[Node]:
+    """Yield the dropouts and batch norms that compute in training what they do in inference."""
+    for path, nodes in _nodes_in_modules(program).items():
         flags = idle.get(path, [])
         if len(flags) == len(nodes):
             yield from (node for node, never in zip(nodes, flags, strict=True) if never)

@@ -139,26 +139,32 @@ def lost_in_evaluation(root: Module) -> list[str]:
 
     whole = nn.MultiheadAttention.forward  # such a layer is captured with its ratio
     alpha = (nn.AlphaDropout, nn.FeatureAlphaDropout)
-    batch, instance = nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm
-    found: list[str] = []
+    instance = nn.modules.instancenorm._InstanceNorm
+    notes: list[str] = []
     for path, module in root.named_modules():
         if isinstance(module, alpha) and module.p:
-            found.append(f"`{path}` ({type(module).__name__}, p={module.p:g}) drops nothing in the graph")
-        elif isinstance(module, batch) and module.track_running_stats and module.momentum is None:
-            found.append(
-                f"`{path}` ({type(module).__name__}, momentum=None) averages the statistics of all batches; "
-                "the graph's layer keeps those of the last"
+            notes.append(f"`{path}` ({type(module).__name__}, p={module.p:g}) drops nothing in the graph")
+        elif averages_all_batches(module):
+            notes.append(
+                f"`{path}` ({type(module).__name__}, momentum=None) averages the statistics of all batches, "
+                "which a layer of PyTorch alone does: elsewhere each batch moves them by a tenth"
             )
         elif isinstance(module, instance) and module.track_running_stats:
-            found.append(
+            notes.append(
                 f"`{path}` ({type(module).__name__}, track_running_stats=True) normalises each sample in "
                 "training; the graph's layer the batch"
             )
-    return found + [
-        f"attention dropout of `{path}` ({module.dropout}) is not in the graph"
-        for path, module in root.named_modules()
-        if isinstance(module, nn.MultiheadAttention) and module.dropout and type(module).forward is not whole
-    ]
+    for path, module in root.named_modules():
+        if isinstance(module, nn.MultiheadAttention) and module.dropout and type(module).forward is not whole:
+            notes.append(f"attention dropout of `{path}` ({module.dropout}) is not in the graph")
+    return notes
+
+
+def averages_all_batches(module: Module) -> bool:
+    """Whether the running statistics of a batch norm are the average of all batches so far."""
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    return isinstance(module, _BatchNorm) and module.track_running_stats and module.momentum is None
 
 
 def storage_of(tensor: torch.Tensor) -> object:
