@@ -58,6 +58,7 @@ class Lowerer:
         self.environment = Environment(symbols)
         self.boundary = ProgramBoundary(captured, tree, self.context, self.environment)
         self.stubs: set[str] = set()
+        self.in_expansion: list[str] = []
         self.known_values = KnownValues(self.program)
         self.in_float32 = computed_in_float32(self.program)
         self.aliases = Aliases(self.graph, self.environment, self._lower, self._write_back)
@@ -185,8 +186,12 @@ class Lowerer:
         try:
             result = TABLE.lower(call)
         except UnsupportedError as refusal:
-            if self.coverage.expand(node):
-                return self._lower(node)
+            if name not in self.in_expansion and self.coverage.expand(node):  # which may use the operator
+                self.in_expansion.append(name)
+                try:
+                    return self._lower(node)
+                finally:
+                    self.in_expansion.pop()
             if not self.partial or self.coverage.symbolic:  # static shapes are tried first
                 raise
             return self._stub(node, refusal.message)

@@ -294,10 +294,12 @@ class Scaled(nn.Module):
         return x * x.shape[0] ** -0.5
 
 
-@pytest.mark.parametrize("kind", [Rounded, Scaled])
-def test_a_root_or_twofold_rounding_of_a_size_makes_the_shapes_static(kind):
+@pytest.mark.parametrize(
+    ("kind", "reason"), [(Rounded, "expected arithmetic on sizes"), (Scaled, "PyTorch's decomposition")]
+)
+def test_a_root_or_twofold_rounding_of_a_size_makes_the_shapes_static(kind, reason):
     graph = read(kind(), [("", floats(4, 3))], LoadOptions())
-    assert any("static shapes" in note for note in graph.origin.notes)
+    assert any(f"static shapes: {reason}" in note for note in graph.origin.notes)
 
 
 def test_shuffles(check):
