@@ -76,7 +76,8 @@ def certify(
             print_json(certified.to_json())
         else:
             print_certified(certified, verbose=verbose)
-            echo(f"wrote {output}")
+            for file in certified.files:
+                echo(f"wrote {file}")
         ctx.exit(0 if certified.passed else 1)
 
 

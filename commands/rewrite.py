@@ -288,7 +288,7 @@ def rewrite(
             with doing("certifying"):
                 written = output if output.is_dir() else files[0]
                 written_beside = certify(graph, written, output=certificate_beside(output))
-            files.append(written_beside.path)
+            files += written_beside.files
         is_onnx = to == "onnx"
         page(report, output if is_onnx else rewritten.graph)
         gone = targets.removal(graph, rewritten)

@@ -32,7 +32,8 @@ SPOKEN = frozenset(
 """Slots whose values are messages too; those of any other name hold names and numbers."""
 _DIGIT = re.compile(r"\d")
 _TELLING = 12
-"""Letters that a message needs of its own for its slots to hold any text; else, as `count`, single words."""
+"""Letters that a message needs of its own for its slots to hold any text; else, as `count` and `word`, no
+spaces."""
 
 
 def is_spoken(slot: str) -> bool:
@@ -63,7 +64,8 @@ class Pattern:
         said = sum(map(len, self._pieces))
         self.rank = -said
         self._counts = [slot for slot in self.slots if slot.startswith("count")]
-        self._short = [slot for slot in self.slots if said < _TELLING and not is_spoken(slot)] + self._counts
+        single = [slot for slot in self.slots if slot.startswith("word") or said < _TELLING]
+        self._short = [slot for slot in single if not is_spoken(slot)] + self._counts
 
     def match(self, line: str) -> dict[str, str] | None:
         """Return what stands in each slot; None where the line is of another form, or a slot is empty."""

@@ -40,10 +40,12 @@ class Certified:
     Attributes:
         path: the certificate.
         report: what the checker says of it, as its `--json` prints it.
+        tensors: the file of its tensors; None where it holds them itself.
     """
 
     path: Path
     report: dict[str, Any]
+    tensors: Path | None = None
 
     @property
     def passed(self) -> bool:
@@ -54,6 +56,11 @@ class Certified:
     def grade(self) -> str:
         """The grade of the whole."""
         return str(self.report["grade"])
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that were written."""
+        return [self.path, *([] if self.tensors is None else [self.tensors])]
 
     def __str__(self) -> str:
         return recheck.summary(self.report)
@@ -117,13 +124,14 @@ def certify_graphs(
     )
     document["definitions"] = definitions.document()
     _require_time(deadline)
-    tensors.write(path.with_suffix(".safetensors"))
+    beside = path.with_suffix(".safetensors")
+    is_written = tensors.write(beside)
     document["tensors"] = tensors.entries
     report = _check(document, path, seed, units, deadline)
     if not report["equal"]:
         define_numbers(definitions, _of_one_side(forms, tensors))
         report = _check({**document, "axioms": _AXIOMS}, path, seed, units, deadline)
-    return Certified(path, report)
+    return Certified(path, report, beside if is_written else None)
 
 
 def _check(

@@ -72,8 +72,9 @@ def remark_on_dropouts(source: Graph, ratios: Sequence[float]) -> str:
         names = ", ".join(sorted(drawn - {"Dropout"}))
         return f"the ONNX model draws nothing in training, where the source's {names} does" if names else ""
     places = [f"{s.value:g} in `{s.module or '(root)'}`" for s in mine[:_SHOWN]]
-    places += [f"{len(mine) - _SHOWN} more"] if len(mine) > _SHOWN else []
-    shown = f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else places[0]
+    more = len(mine) - _SHOWN
+    places += [f"and in {more} more place{'s' if more > 1 else ''}"] if more > 0 else []
+    shown = ", ".join(places)
     if not ratios:
         return f"the ONNX model has no Dropout and cannot train as the source does, which drops {shown}"
     theirs = ", ".join(f"{r:g}" for r in ratios)
