@@ -152,7 +152,7 @@ def test_an_onnx_model_is_said_to_have_no_dropout(emitted: Emitted) -> None:
     (note,) = [n for n in report.notes if "Dropout" in n]
     assert note == (
         "the ONNX model has no Dropout and cannot train as the source does, which drops 0.1 in "
-        "`block.attention`, 0.2 in `block.drop`, 0.3 in `block` and 2 more"
+        "`block.attention`, 0.2 in `block.drop`, 0.3 in `block`, and in 2 more places"
     )
 
 
