@@ -35,7 +35,6 @@ import sys
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property, partial, reduce
@@ -338,15 +337,15 @@ class Tensors:
 
     def verify(self, names: set[str]) -> None:
         """Compare the digests of tensors that nothing has read."""
-        list(threads().map(self.load, sorted(names - self.checked)))
+        for name in sorted(names - self.checked):
+            self.load(name)
 
 
 # -- prime fields ------------------------------------------------------------------------------------------
 
 _C1, _C2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S14, _S27, _S30, _S31 = np.uint64(14), np.uint64(27), np.uint64(30), np.uint64(31)
-_PART = 1 << 15
-_SMOOTH = (2, 3, 5, 7, 11, 13)
+_SMALL_PRIMES = (2, 3, 5, 7, 11, 13)
 
 
 def draw_primes(count: int, rng: np.random.Generator) -> list[int]:
@@ -358,23 +357,9 @@ def draw_primes(count: int, rng: np.random.Generator) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         p = int(rng.integers((1 << 21) - (1 << 19), 1 << 21)) | 7
-        if all(pow(q, (p - 1) // 2, p) == 1 for q in _SMOOTH) and p not in found:
+        if all(pow(q, (p - 1) // 2, p) == 1 for q in _SMALL_PRIMES) and p not in found:
             found += [p] if all(p % d for d in range(3, math.isqrt(p) + 1, 2)) else []
     return found
-
-
-@cache
-def threads() -> ThreadPoolExecutor:
-    if hasattr(os, "register_at_fork"):  # which threads do not survive
-        os.register_at_fork(after_in_child=threads.cache_clear)
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ThreadPoolExecutor(max(1, min(8, there)))
-
-
-@cache
-def smooth() -> Ints:
-    """Return whole numbers whose factors are small."""
-    return [n for n in range(1, 8193) if reduce(lambda m, q: m // math.gcd(m, q**13), _SMOOTH, n) == 1]
 
 
 def mix(z: Array) -> Array:
@@ -392,7 +377,6 @@ class Field:
     def __init__(self, p: int, key: bytes) -> None:
         self.p, self.secret = p, key
         self.keys: dict[str, np.uint64] = {}
-        self.marks, self.rows = self.random("fingerprint", (BLOCK, 4)), np.ones((0, 4))
 
     def number(self, name: str) -> int:
         """Return 64 bits that depend on the key, the prime and a name alone."""
@@ -416,30 +400,12 @@ class Field:
         r = n.numerator % self.p * (pow(d, -1, self.p) if d else 0) % self.p
         return r - self.p if r > self.p // 2 else r
 
-    def parts(self, work: Callable[..., None], *arrays: Array) -> None:
-        """Run `work` on stretches of flat arrays that fit into a cache, in threads where there are many."""
-        flat = [a.reshape(-1) for a in arrays]
-        n = flat[0].size
-
-        def run(first: int) -> None:
-            for i in range(first, min(first + 8 * _PART, n), _PART):
-                work(*[a[i : i + _PART] for a in flat])
-
-        list((threads().map if n > 4 * _PART else map)(run, range(0, n, 8 * _PART)))
-
-    def mod(self, x: Array) -> None:
-        q = np.rint(x * (1.0 / self.p))
-        q *= self.p
-        x -= q
-
     def reduce(self, x: Array) -> Array:
         """Reduce whole numbers below 2**51 in size, in place."""
         x = np.asarray(x, np.float64)
-        if x.size <= _PART:
-            self.mod(x)
-            return x
-        x = np.ascontiguousarray(x)
-        self.parts(self.mod, x)
+        q = np.rint(x * (1.0 / self.p))
+        q *= self.p
+        x -= q
         return x
 
     def mul(self, a: Array, b: Array | float) -> Array:
@@ -455,66 +421,16 @@ class Field:
 
     def inverse(self, a: Array) -> Array:
         """Return inverses; that of 0 is 0, on both sides."""
-        if a.size <= 16384:
-            return self.power(a, self.p - 2)
-        out, table = np.empty(a.shape), self.inverses
+        return self.power(a, self.p - 2)
 
-        def work(x: Array, y: Array) -> None:
-            y[:] = table[x.astype(np.int64)]  # an index below 0 counts from the end, as a residue does
-
-        self.parts(work, np.ascontiguousarray(a), out)
-        return out
-
-    @cached_property
-    def inverses(self) -> Array:
-        """The inverse of g**i is g**(p-1-i), for a g whose powers are all residues but 0."""
-        n, factors = self.p - 1, set[int]()
-        for d in range(2, math.isqrt(n) + 1):
-            while n % d == 0:
-                factors.add(d)
-                n //= d
-        orders = [(self.p - 1) // q for q in {*factors, n} - {1}]
-        step = next(g for g in range(2, self.p) if all(pow(g, k, self.p) != 1 for k in orders))
-        powers, done = np.ones(self.p - 1), 1
-        while done < self.p - 1:  # each time twice as many
-            n = min(done, self.p - 1 - done)
-            powers[done : done + n] = self.mul(powers[:n], step)
-            done, step = done + n, step * step % self.p
-        table = np.zeros(self.p)
-        table[powers.astype(np.int64) % self.p] = np.concatenate((powers[:1], powers[:0:-1]))
-        return table
-
-    def hash(self, name: str, x: Array, *, finish: bool = False) -> Array:
-        """Return 64 pseudo-random bits for each residue, or a residue of them."""
-        key, again = self.key(name), self.key(f"{name} again")
-        out = np.empty(x.shape, np.float64 if finish else np.uint64)
-
-        def work(a: Array, o: Array) -> None:
-            z = a.astype(np.int64).view(np.uint64)
-            z ^= key
-            z *= _C1
-            z = mix(mix(z) + again)
-            o[:] = z >> _S14 if finish else z
-            if finish:
-                self.mod(o)
-
-        self.parts(work, np.ascontiguousarray(x, np.float64), out)
-        return out
-
-    def relu(self, x: Array) -> Array:
-        out, half = np.empty(x.shape), float(self.scalar(Fraction(1, 2)))
-
-        def work(a: Array, o: Array) -> None:
-            np.abs(a, out=o)
-            o[:] = self.hash("Sign", o, finish=True)
-            o *= np.abs(a)
-            self.mod(o)
-            o += a
-            o *= half
-            self.mod(o)
-
-        self.parts(work, np.ascontiguousarray(x), out)
-        return out
+    def hash(self, name: str, x: Array) -> Array:
+        """Return 64 pseudo-random bits for each residue."""
+        z = np.array(x, np.int64).view(np.uint64)
+        z ^= self.key(name)
+        z *= _C1
+        z = mix(z)
+        z += self.key(f"{name} again")
+        return mix(z)
 
     def residues(self, bits: Array) -> Array:
         """Return the residues of 64-bit numbers' upper 50 bits."""
@@ -522,12 +438,14 @@ class Field:
 
     def function(self, name: str, *xs: Array) -> Array:
         """Return an uninterpreted function of the elements at one place."""
-        if len(xs) == 1:
-            return self.hash(name, xs[0], finish=True)
-        bits = np.zeros((), np.uint64)
+        bits = np.zeros(xs[0].shape, np.uint64)
         for i, x in enumerate(xs):
             bits = mix(bits + self.hash(f"{name} {i}", x))
         return self.residues(bits)
+
+    def relu(self, x: Array) -> Array:
+        size = np.abs(x)
+        return self.mul(x + self.mul(size, self.function("Sign", size)), self.scalar(Fraction(1, 2)))
 
     def sequence(self, name: str, x: Array) -> Array:
         """Return 64 bits of the elements along the last axis, their order included."""
@@ -535,24 +453,13 @@ class Field:
         found = (mix(self.hash(name, x) + places) * places).sum(-1, keepdims=True, dtype=np.uint64)
         return mix(found + np.uint64(x.shape[-1]))[..., 0]
 
-    @cached_property
-    def roots(self) -> tuple[Array, Array]:
-        """Numbers and their roots: 0, smooth whole numbers, their inverses, and the roots of both."""
-        special: dict[int, int] = {0: 0}
-        for value in (v for n in smooth() for v in (n, pow(n, -1, self.p))):
-            once = pow(value, (self.p + 1) // 4, self.p)
-            special[self.scalar(value)] = self.scalar(once)
-            special[self.scalar(once)] = self.scalar(pow(once, (self.p + 1) // 4, self.p))
-        keys = sorted(special)
-        return np.array(keys, np.float64), np.array([special[k] for k in keys], np.float64)
-
-    def root(self, x: Array) -> Array:
-        """Return an uninterpreted root, never 0; smooth whole numbers and inverses have the field's."""
+    def root(self, x: Array, number: bool) -> Array:
+        """Return the field's root of numbers, by which roots multiply; else an uninterpreted one, never 0."""
+        if number:
+            return self.power(x, (self.p + 1) // 4)
         out = self.function("Sqrt", x)
         out[out == 0] = 1
-        keys, roots = self.roots
-        at = np.minimum(np.searchsorted(keys, x), len(keys) - 1)
-        return np.where(keys[at] == x, roots[at], out)
+        return out
 
     def matmul(self, a: Array, b: Array) -> Array:
         k = a.shape[-1]
@@ -567,17 +474,10 @@ class Field:
         return out
 
     def fingerprint(self, x: Array) -> tuple[Any, ...]:
-        """Return shape and elements, or four keyed sums: arrays that differ agree in them by 2**-80."""
-        flat = np.ascontiguousarray(x, np.float64).reshape(-1)
-        if flat.size <= 64:
-            return (x.shape, *flat.tolist())
-        full, rest = divmod(flat.size, BLOCK)
-        if len(self.rows) <= full:  # those that were drawn before stay the first
-            self.rows = self.random("rows", (2 * full + 1024, 4))
-        sums = np.zeros((full + 1, 4))
-        sums[:full] = flat[: full * BLOCK].reshape(full, BLOCK) @ self.marks
-        sums[full] = flat[full * BLOCK :] @ self.marks[:rest]
-        return (x.shape, *self.reduce(self.mul(self.reduce(sums), self.rows[: full + 1]).sum(0)).tolist())
+        """Return shape and elements, or a digest of them."""
+        if x.size <= 64:
+            return (x.shape, *x.reshape(-1).tolist())
+        return x.shape, hashlib.blake2b(x.astype(np.int32, order="C").data).digest()
 
     def image(self, array: Array) -> Array:
         """Return the residues of an array's exact values."""
@@ -587,41 +487,20 @@ class Field:
             wide = array.dtype.itemsize > 2
             return self.reduce((array % array.dtype.type(self.p) if wide else array).astype(np.float64))
         odd = ~np.isfinite(array)
-        if array.dtype == np.float64:
-            mantissa, e = np.frexp(np.where(odd, 0, array))
-            high = np.floor(np.ldexp(mantissa, 26))
-            low = np.ldexp(mantissa, 53) - high * 2**27
-            r = self.reduce(self.mul(self.reduce(high), 2**27 % self.p) + self.reduce(low))
-            scales = [self.scalar(Fraction(2) ** (k - 53)) for k in range(-1100, 1100)]
-            r = self.mul(r, np.array(scales, np.float64)[e + 1100])
-        else:
-            r = self.image32(array.astype("<f4", copy=False))
+        mantissa, e = np.frexp(np.where(odd, 0, array).astype(np.float64))
+        high = np.floor(np.ldexp(mantissa, 26))
+        low = np.ldexp(mantissa, 53) - high * 2**27
+        r = self.mul(self.reduce(high), 2**27 % self.p) + self.reduce(low)
+        r = self.mul(r, self.scales[e + 1100])
         if odd.any():
             names = np.where(np.isnan(array), self.number("nan") % 1000003, self.number("inf") % 1000003)
             r = self.reduce(np.where(odd, np.where(array < 0, -1, 1) * names, r))
         return r
 
     @cached_property
-    def tops(self) -> tuple[Array, Array]:
-        """The residue of a float32's upper 16 bits, and that of the unit in which its lower ones count."""
-        bits = np.arange(1 << 16)
-        e = (bits >> 7) & 255
-        units = [self.scalar(Fraction(2) ** (max(k, 1) - 150)) for k in range(255)]
-        unit = np.array([*units, 0], np.float64)[e] * np.where(bits >> 15, -1.0, 1.0)
-        return self.mul(((bits & 127) + np.where(e > 0, 128, 0)) * 65536.0, unit), unit
-
-    def image32(self, array: Array) -> Array:
-        tops, units = self.tops
-        words = np.ascontiguousarray(array).reshape(-1).view("<u2").reshape(-1, 2)
-        out = np.empty(array.size)
-
-        def work(low: Array, high: Array, o: Array) -> None:
-            np.multiply(units[high], low, out=o)
-            o += tops[high]
-            self.mod(o)
-
-        self.parts(work, words[:, 0], words[:, 1], out)
-        return out.reshape(array.shape)
+    def scales(self) -> Array:
+        """The residues of 2**(e - 53), for e from -1100."""
+        return np.array([self.scalar(Fraction(2) ** (e - 53)) for e in range(-1100, 1100)], np.float64)
 
 
 # -- terms -------------------------------------------------------------------------------------------------
@@ -830,6 +709,7 @@ def exactly(name: str, shape: Shape, vals: Sequence[Val], params: Sequence[Any])
     if name in MOVING and math.prod(shape) <= MOST_EXACT:
         given = [v.exact for v in vals]
         return None if any(a is None for a in given) else FUNCTIONS[name](None, *given, *params)
+    name, params = (params[0], ()) if name in ("odd", "any") else (name, params)
     arrays = [a for a in map(known, vals) if a is not None] if name in OF_NUMBERS else []
     if len(arrays) < len(vals) or not vals:
         return None
@@ -854,20 +734,6 @@ def rounding(function: Callable[[Any], int]) -> Callable[[Array], Array]:
     return lambda x: mapped(function, x) if x.dtype == object else x
 
 
-def elementwise(*given: Any) -> Array | None:
-    found = ELEMENTWISE.get(given[-1])
-    return found(*given[:-1]) if found else None
-
-
-ELEMENTWISE: dict[str, Callable[..., Array]] = {
-    "Sign": lambda x: (x > 0) * 1 - (x < 0) * 1,
-    "Floor": rounding(math.floor),
-    "Ceil": rounding(math.ceil),
-    "Round": rounding(round),
-    "IntegerDiv": lambda x, y: np.sign(x) * np.sign(y) * (abs(x) // abs(divisor(y))),
-    "Mod 0": lambda x, y: np.mod(x, divisor(y)),
-    "Mod 1": lambda x, y: np.fmod(x, divisor(y)),
-}
 OF_NUMBERS: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "mul": np.multiply,
@@ -882,8 +748,13 @@ OF_NUMBERS: dict[str, Callable[..., Any]] = {
         np.prod(mapped(int, x), axis, keepdims=True) if x.size <= MOST_FRACTIONS else None
     ),
     "cumulated": np.cumsum,
-    "odd": elementwise,
-    "any": elementwise,
+    "Sign": lambda x: (x > 0) * 1 - (x < 0) * 1,
+    "Floor": rounding(math.floor),
+    "Ceil": rounding(math.ceil),
+    "Round": rounding(round),
+    "IntegerDiv": lambda x, y: np.sign(x) * np.sign(y) * (abs(x) // abs(divisor(y))),
+    "Mod 0": lambda x, y: np.mod(x, divisor(y)),
+    "Mod 1": lambda x, y: np.fmod(x, divisor(y)),
 }
 """Functions of terms whose operands are exact numbers: of arrays of small whole numbers or fractions."""
 # fmt: off
@@ -926,7 +797,7 @@ def multiply(a: Val, b: Val) -> Val:
         if a.made_by("mul", "add") and a.parts[1].const:
             x, c = a.parts
             return x * (c * b) if a.name == "mul" else x * b + c * b
-        if a.made_by("convolved", "matmul") and a.parts[1].const and a.run.level < 2:
+        if a.made_by("convolved", "matmul") and a.parts[1].const:
             (x, weight), conv = a.parts, a.name == "convolved"
             along = [i for i, d in enumerate((1,) * (a.rank - b.rank) + b.shape) if d != 1]
             if along in ([], [1 if conv else a.rank - 1]) and (conv or weight.rank == 2):
@@ -945,7 +816,10 @@ def power(x: Val, n: int) -> Val:
 
 
 def root(x: Val) -> Val:
-    return x.to("root", x.shape)
+    """The root; that of a number that is known, or of such a root, is the field's."""
+    number = known(x)
+    plain = x.params[0] if x.name == "root" else number is not None and bool((number >= 0).all())
+    return x.to("root", x.shape, plain)
 
 
 def curve(name: str, *xs: Val) -> Val:
@@ -1161,10 +1035,6 @@ def convolve(x: Val, weight: Val, w: Window, group: int) -> Val:
     fine = group > 0 and x.shape[1] == weight.shape[1] * group and weight.shape[0] % group == 0
     need(fine, f"{x.shape[1]} channels and weights {list(weight.shape)} in {group} groups")
     shape = (x.shape[0], weight.shape[0], *w.out)
-    if x.run.level == 2 and weight.const:  # weights that differ by factors of channels share one convolution
-        size = x.run.term("first", (weight.shape[0], *[1] * (weight.rank - 1)), (weight,))
-        out = x.run.term("convolved", shape, (x, weight * inverse(size)), w, group)
-        return out * size.reshape(1, size.size, *[1] * (x.rank - 2))
     return x.run.term("convolved", shape, (x, weight), w, group)
 
 
@@ -1229,22 +1099,12 @@ def window_total(f: Field, x: Array, w: Window) -> Array:
 
 def window_max(f: Field, x: Array, w: Window) -> Array:
     """The maximum of each window as a function of the multiset of its elements, padding left out."""
-    bag = np.zeros((*x.shape[: -len(w.kernel)], *w.out), np.uint64)
-    inside = np.ones(x.shape[-len(w.kernel) :])
-    count = sum(views(inside, w), np.zeros(w.out))
+    bits = np.zeros((*x.shape[: -len(w.kernel)], *w.out), np.uint64)
     for view in views(f.hash("max", x), w):
-        bag += view
-    out = f.residues(mix(bag))
-    if np.min(count) < 3:  # one is itself; two are as for Max
-        need(np.min(count) > 0, "a window of padding alone")
-        one, low, high = np.zeros(out.shape), np.full(out.shape, np.inf), np.full(out.shape, -np.inf)
-        for view, there in zip(views(x, w), views(inside, w), strict=True):
-            one += view
-            np.minimum(low, np.where(there > 0, view, np.inf), out=low)
-            np.maximum(high, np.where(there > 0, view, -np.inf), out=high)
-        two = f.reduce(low + f.relu(f.reduce(high - low)))
-        out = np.where(count == 1, one, np.where(count == 2, two, out))
-    return out
+        bits += view
+    inside = sum(views(np.ones(x.shape[-len(w.kernel) :]), w), np.zeros(w.out))
+    need(np.min(inside) > 0, "a window of padding alone")
+    return f.residues(mix(bits))
 
 
 def convolved(f: Field, x: Array, weight: Array, w: Window, group: int) -> Array:
@@ -1252,13 +1112,6 @@ def convolved(f: Field, x: Array, weight: Array, w: Window, group: int) -> Array
     n, c = x.shape[:2]
     o, cg = weight.shape[:2]
     places, area, met = math.prod(w.kernel), math.prod(w.out), list(views(x, w))
-    if cg == 1:
-        out = np.zeros((n, group, o // group, *w.out))
-        kernel = weight.reshape(1, group, o // group, places, *[1] * len(w.kernel))
-        for i, view in enumerate(met):
-            out += view[:, :, None] * kernel[:, :, :, i]
-            out = f.reduce(out) if i % 1024 == 1023 else out
-        return f.reduce(out).reshape(n, o, *w.out)
     out = np.zeros((n, group, o // group, area))
     flat = np.ascontiguousarray(weight.reshape(group, o // group, cg, places).swapaxes(2, 3))
     at_once = max(1, min(places, BLOCK // cg))
@@ -1270,13 +1123,6 @@ def convolved(f: Field, x: Array, weight: Array, w: Window, group: int) -> Array
             part = f.matmul(kernel, columns.reshape(len(columns), group, -1, area))
             out[here] = f.reduce(part + out[here]) if i else part
     return out.reshape(n, o, *w.out)
-
-
-def first(_: Any, x: Array) -> Array:
-    """Return of each row the first number that is not 0, or 1."""
-    rows = x.reshape(len(x), -1)
-    found = rows[np.arange(len(x)), (rows != 0).argmax(1)]
-    return np.where(found == 0, 1.0, found).reshape(-1, *[1] * (x.ndim - 1))
 
 
 def bag(f: Field, x: Array, axes: Shape) -> Array:
@@ -1303,9 +1149,8 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "mul": lambda f, a, b: f.mul(a, b),
     "inverse": lambda f, a: f.inverse(a),
     "relu": lambda f, x: f.relu(x),
-    "first": first,
     "power": lambda f, a, n: f.power(a, n),
-    "root": lambda f, a: f.root(a),
+    "root": lambda f, a, number: f.root(a, number),
     "any": lambda f, *given: f.function(given[-1], *np.broadcast_arrays(*given[:-1])),
     "odd": lambda f, x, name: np.sign(x) * f.function(name, np.abs(x)),
     "even": lambda f, x, name: f.function(name, np.abs(x)),
@@ -2493,20 +2338,13 @@ def apart(stated: Array, found: Real, scale: int, *, strict: bool) -> tuple[floa
 
     A unit is that of each element's last place, and where not strict, that of the largest element.
     """
-    size, value = (np.broadcast_to(x, stated.shape).reshape(-1) for x in (found.size, found.value))
-    stated = stated.reshape(-1)
+    size, value = (np.broadcast_to(x * np.float64(1), stated.shape) for x in (found.size, found.value))
     largest = np.abs(value).max(initial=0).astype(stated.dtype)
-
-    def piece(i: int) -> tuple[float, float]:
-        own, exact = stated[i : i + _PART], value[i : i + _PART] * np.float64(1)
-        with np.errstate(all="ignore"):
-            near = np.minimum(np.abs(exact).astype(own.dtype), np.abs(own))  # below a power of 2 it is half
-            unit = np.spacing(near if strict else largest).astype(exact.dtype) * scale
-            return float(np.max(np.abs(own - exact) / unit)), float(np.max(size[i : i + _PART] / unit))
-
-    rows = [(0.0, 0.0), *threads().map(piece, range(0, stated.size, _PART))]
-    off, most = np.max(rows, axis=0).tolist()
-    return off, most
+    with np.errstate(all="ignore"):
+        near = np.minimum(np.abs(value).astype(stated.dtype), np.abs(stated))  # below a power of 2 it is half
+        unit = np.spacing(near if strict else largest).astype(value.dtype) * scale
+        off, most = np.abs(stated - value) / unit, size / unit
+    return float(np.max(off, initial=0)), float(np.max(most, initial=0))
 
 
 def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dict[str, str]]:
