@@ -23,7 +23,6 @@ much.
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import inspect
 import json
@@ -828,12 +827,7 @@ def curve(name: str, *xs: Val) -> Val:
     return xs[0].run.term(kind, broadcast(*[x.shape for x in xs]), xs, name)
 
 
-def exp(x: Val) -> Val:
-    return curve("Exp", x)
-
-
-def log(x: Val) -> Val:
-    return curve("Log", x)
+exp, log = partial(curve, "Exp"), partial(curve, "Log")
 
 
 def absolute(x: Val) -> Val:
@@ -939,11 +933,6 @@ def shift(x: Val, axes: Shape) -> Val:
 def log_sum_exp(x: Val, axes: Shape) -> Val:
     c = shift(x, axes)
     return log(total(exp(x - c), axes)) + c
-
-
-def norm(x: Val, axes: Shape, p: int) -> Val:
-    need(p in (1, 2), f"p = {p}")
-    return total(absolute(x), axes) if p == 1 else root(total(power(x, 2), axes))
 
 
 def standardise(x: Val, axes: Shape, epsilon: Number, *, centre: bool = True) -> list[Val]:
@@ -1880,8 +1869,8 @@ OPS: dict[str, Callable[..., Any]] = {
     "ReduceMax": reduction(greatest),
     "ReduceMin": reduction(lambda x, axes: -greatest(-x, axes)),
     "ReduceProd": reduction(product),
-    "ReduceL1": reduction(lambda x, axes: norm(x, axes, 1)),
-    "ReduceL2": reduction(lambda x, axes: norm(x, axes, 2)),
+    "ReduceL1": reduction(lambda x, axes: total(absolute(x), axes)),
+    "ReduceL2": reduction(lambda x, axes: root(total(power(x, 2), axes))),
     "ReduceSumSquare": reduction(lambda x, axes: total(power(x, 2), axes)),
     "ReduceLogSum": reduction(lambda x, axes: log(total(x, axes))),
     "ReduceLogSumExp": reduction(log_sum_exp),
@@ -2069,7 +2058,7 @@ class Run:
         for i, stated in enumerate(node.types[: len(out)]):
             try:
                 kind, dims = stated
-                shape = tuple(size_of(d, self.sizes) for d in dims)
+                shape = tuple(self.sizes[d] if isinstance(d, str) else operator.index(d) for d in dims)
                 out[i] = (
                     self.term("drawn", shape, (), "opaque", node.op, node.key, marks, i, shape),
                     str(kind),
@@ -2089,34 +2078,6 @@ FAULTS = (
     MemoryError,
     AssertionError,
 )
-
-
-def size_of(dim: Any, symbols: dict[str, int]) -> int:
-    """Return a size that is stated as a number or in terms of symbols: `N`, `2*N`, `H//2+1`."""
-    if isinstance(dim, int):
-        return dim
-    need(isinstance(dim, str) and len(dim) <= 200, "a size")
-    ways = {
-        ast.FloorDiv: operator.floordiv,
-        ast.Add: operator.add,
-        ast.Sub: operator.sub,
-        ast.Mult: operator.mul,
-    }
-
-    def of(tree: ast.AST) -> int:
-        match tree:
-            case ast.Constant(int(value)):
-                return value
-            case ast.Name(name):
-                return symbols[name]
-            case ast.BinOp(left, way, right) if type(way) in ways:
-                return ways[type(way)](of(left), of(right))
-        raise Unsupported("a size")
-
-    try:
-        return of(ast.parse(dim, mode="eval").body)
-    except (SyntaxError, RecursionError, MemoryError, ArithmeticError) as error:
-        raise Unsupported("a size") from error
 
 
 class Walk:
@@ -2389,28 +2350,29 @@ def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dic
 
 
 class Calls:
-    """The operators of each module call, and the values that go in and come out of it."""
+    """The operators of each module call, and the values that come out of it."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.chains: dict[str, tuple[str, ...]] = {"": ()}
         self.nodes: dict[str, list[Node]] = defaultdict(list)
-        self.ins: dict[str, set[str]] = defaultdict(set)
-        outs: dict[str, set[str]] = defaultdict(set)
+        self.outs: dict[str, list[str]] = {}
         self.maker = {v: n for n in graph.nodes for v in n.outs if v}
         for node in graph.nodes:
             for call in self.above(node.call):
                 self.nodes[call].append(node)
-        readers = [(n.call, n.reads) for n in graph.nodes] + [("", [v for _, v in graph.outputs])]
-        for reader, names in readers:
-            here = self.above(reader)
+        outs: dict[str, set[str]] = defaultdict(set)
+        for reader, names in [(n.call, n.reads) for n in graph.nodes] + [("", [v for _, v in graph.outputs])]:
             for name in names:
                 there = self.above(self.maker[name].call) if name in self.maker else ()
-                for call in set(there) - set(here):
+                for call in set(there) - set(self.above(reader)):
                     outs[call].add(name)
-                for call in set(here) - set(there) if name and name not in graph.constants else ():
-                    self.ins[call].add(name)
         self.outs = {c: [v for n in nodes for v in n.outs if v in outs[c]] for c, nodes in self.nodes.items()}
+
+    def tensors(self, nodes: Sequence[Node]) -> set[str]:
+        """Return the tensors that operators read."""
+        constants = self.graph.constants
+        return {constants[v] for n in nodes for v in n.reads if v in constants}
 
     def above(self, call: str) -> tuple[str, ...]:
         """Return a call and those that it is made in."""
@@ -2421,6 +2383,17 @@ class Calls:
                 at = self.graph.calls.get(at, "")
             self.chains[call] = tuple(chain)
         return self.chains[call]
+
+    def nodes_above(self, value: str) -> list[Node]:
+        """Return the operators that a value is made of."""
+        seen, stack, nodes = {value}, [value], []
+        while stack:
+            node = self.maker.get(stack.pop())
+            if node is not None:
+                nodes.append(node)
+                stack += (new := set(node.reads) - seen)
+                seen |= new
+        return nodes
 
 
 Grade = tuple[str, list[str]]
@@ -2434,24 +2407,12 @@ EXACT = {
 """Operators that are polynomials, so that values that differ in a field differ over the reals."""
 
 
-def nodes_above(calls: Calls, value: str) -> list[Node]:
-    """Return the operators that a value is made of."""
-    seen, stack, nodes = {value}, [value], []
-    while stack:
-        node = calls.maker.get(stack.pop())
-        if node is not None:
-            nodes.append(node)
-            stack += (new := set(node.reads) - seen)
-            seen |= new
-    return nodes
-
-
 def is_exact(check: Check, calls: Sequence[Calls], parts: Sequence[list[Node]]) -> bool:
     """Whether operators of both graphs are polynomials in the same constants: not equal is different then."""
-    held = []
-    for side, nodes in zip(calls, parts, strict=True):
-        names = {side.graph.constants[v] for n in nodes for v in n.reads if v in side.graph.constants}
-        held.append({t for t in names if check.tensors.entries[t]["dtype"] in FLOATS})
+    kinds = {t: e["dtype"] for t, e in check.tensors.entries.items()}
+    held = [
+        {t for t in c.tensors(nodes) if kinds[t] in FLOATS} for c, nodes in zip(calls, parts, strict=True)
+    ]
     return all(n.op in EXACT for nodes in parts for n in nodes) and all(parts) and held[1] <= held[0]
 
 
@@ -2460,49 +2421,32 @@ class Grader:
 
     def __init__(self, check: Check, calls: Sequence[Calls], outcome: Outcome) -> None:
         self.check, self.calls, self.outcome = check, calls, outcome
-        self.there: dict[tuple[int, ...], str] = {}
-        for name, i in outcome.ids[1].items():
-            self.there.setdefault(i, name)
+        self.pairs = dict(check.certificate.pairs)
 
-    def grade(self, nodes: list[Node], outs: Sequence[str], given: Sequence[str] = ()) -> Grade:
-        """Return the grade of operators of the source whose outputs are in the target, and its grounds."""
-        (mine, other), (source, target) = self.outcome.ids, self.calls
-        stop = {mine[v] for v in given if v in mine}
-        constants = {source.graph.constants[v] for n in nodes for v in n.ins if v in source.graph.constants}
-        part: dict[int, Node] = {}
-        stack = [self.there[mine[v]] for v in outs if mine.get(v) in self.there]
-        while stack:
-            name = stack.pop()
-            if name in target.graph.constants:
-                constants.add(target.graph.constants[name])
-            node = target.maker.get(name)
-            if node is not None and id(node) not in part and other.get(name) not in stop:
-                part[id(node)] = node
-                stack += filter(None, node.reads)
-        both, tested = [*nodes, *part.values()], self.outcome.tested
+    def grade(self, nodes: list[Node], others: list[Node], *, whole: bool = False) -> Grade:
+        """Return the grade of operators of the source that equal those of the target, and its grounds."""
+        both, tested, defined = [*nodes, *others], self.outcome.tested, self.check.defined
         unknown = sorted({f"{n.op}: {tested[id(n)]}" for n in both if id(n) in tested})
         if unknown:
             return "tested", unknown
-
-        def terms(some: Sequence[Node], ids: dict[str, tuple[int, ...]]) -> Counter[Any]:
-            return Counter(
-                (n.op, n.key, tuple(ids.get(v) for v in n.ins)) for n in some if n.op != "Identity"
-            )
-
-        folded = sorted(constants & self.check.defined)
-        if not folded and terms(nodes, mine) == terms(list(part.values()), other):
+        own, other = (
+            Counter((n.op, n.key, tuple(ids.get(v) for v in n.ins)) for n in some if n.op != "Identity")
+            for some, ids in zip((nodes, others), self.outcome.ids, strict=True)
+        )
+        read = self.calls[0].tensors(nodes) | self.calls[1].tensors(others)
+        if own == other and not (defined if whole else defined & read):
             return "identical", []
         used = sorted(a for a in self.check.axioms if any(n.op in TRIGGERS[a] for n in both))
-        return ("axioms", used) if used else ("folded", folded) if folded else ("algebraic", [])
+        return ("axioms", used) if used else ("folded", sorted(defined)) if defined else ("algebraic", [])
 
     def proves_difference(self) -> bool:
         """Whether two outputs differ by more than rounding or an axiom could explain, and not only here."""
         (mine, other), types = self.outcome.ids, self.outcome.types
         for (_, a), (_, b) in zip(*(c.graph.outputs for c in self.calls), strict=True):
             if a in mine and b in other:
-                parts = [nodes_above(calls, v) for calls, v in zip(self.calls, (a, b), strict=True)]
                 if types[0].get(a) != types[1].get(b):
                     return True
+                parts = [calls.nodes_above(v) for calls, v in zip(self.calls, (a, b), strict=True)]
                 if mine[a] != other[b] and is_exact(self.check, self.calls, parts):
                     return True
         return False
@@ -2510,54 +2454,44 @@ class Grader:
     def outputs(self) -> list[dict[str, Any]]:
         """Compare each output of the source with the target's at its place."""
         rows, (mine, other), types = [], self.outcome.ids, self.outcome.types
-        graphs = (c.graph for c in self.calls)
-        for (name, a), (_, b) in zip(*(g.outputs for g in graphs), strict=True):
+        for (name, a), (_, b) in zip(*(c.graph.outputs for c in self.calls), strict=True):
             equal = a in mine and mine[a] == other.get(b) and types[0].get(a) == types[1].get(b)
             rows.append({"name": name, "equal": equal, "known": a in mine and b in other})
         return rows
 
-    def modules(self, whole: str) -> list[dict[str, Any]]:
-        """Grade each module call of the source by the values that come out of it, wherever they are there."""
-        source, mine, rows = self.calls[0], self.outcome.ids[0], {}
-        for call in source.graph.calls:
-            outs = source.outs.get(call)
-            if outs and all(mine.get(v) in self.there for v in outs):
-                rows[call] = self.grade(source.nodes[call], outs, sorted(source.ins[call]))
-            elif outs:
-                rows[call] = ("" if all(v in mine for v in outs) else "tested", [])
-        found = {call: grade for call, (grade, _) in rows.items()}
-        for call, grade in found.items():
-            if not grade:  # no value of the target is this one: it was computed together with its neighbours
-                around = [found[c] for c in source.above(call) if found.get(c)]
-                rows[call] = ((around or [whole])[0], ["together with what is around it"])
+    def values(self, call: str) -> list[tuple[str, str]]:
+        """Return the values that come out of a call of the source, with those of its partner."""
+        both = self.calls[0].outs[call], self.calls[1].outs.get(self.pairs.get(call, ""), [])
+        return list(zip(*both, strict=True)) if len(both[0]) == len(both[1]) else []
+
+    def modules(self, whole: str = "") -> list[dict[str, Any]]:
+        """Grade each module call by the values that come out of it and its partner, else by the whole."""
+        (source, target), (mine, other), rows = self.calls, self.outcome.ids, dict[str, Grade]()
+        for call in (c for c in source.graph.calls if source.outs.get(c)):
+            nodes, others = source.nodes[call], target.nodes[self.pairs.get(call, "")]
+            values = [(mine.get(a), other.get(b)) for a, b in self.values(call)]
+            if values and all(a == b and a is not None for a, b in values):
+                rows[call] = self.grade(nodes, others)
+            elif whole:
+                rows[call] = whole, ["together with what is around it"]
+            elif not values or any(None in pair for pair in values):
+                rows[call] = "tested", ["a value is not known" if values else "has no partner in the target"]
+            else:
+                exact = is_exact(self.check, self.calls, [nodes, others])
+                rows[call] = "different" if exact else "tested", [UNDECIDED]
+        bad = {call: grade for call, (grade, why) in rows.items() if why == [UNDECIDED]}
+        for inner, grade in bad.items():
+            for call in set(source.above(inner)) - set(bad):
+                if call in rows and rows[call][0] != "tested":
+                    rows[call] = grade, ["a call inside of it"]
         return [{"call": call, "grade": grade, "why": why[:5]} for call, (grade, why) in rows.items()]
 
-
-def localised(check: Check, calls: Sequence[Calls]) -> list[dict[str, Any]]:
-    """Grade each paired call on the source's own inputs, so that one difference is blamed on one call."""
-    source, target = calls
-    paired = check.certificate.pairs
-    outs = {mine: (source.outs.get(mine, []), target.outs.get(other, [])) for mine, other in paired}
-    pairs = {call: both for call, both in outs.items() if both[0] and len(both[0]) == len(both[1])}
-    swaps = {theirs: mine for both in pairs.values() for mine, theirs in zip(*both, strict=True)}
-    grader = Grader(check, calls, evaluate(replace(check, primes=check.primes[:1]), swaps))
-    own, other = grader.outcome.ids
-    rows: dict[str, Grade] = {}
-    for call in (c for c in source.graph.calls if source.outs.get(c)):
-        values = [(own.get(v), other.get(w)) for v, w in zip(*pairs.get(call, ([], [])), strict=True)]
-        if not values or any(None in pair for pair in values):
-            rows[call] = "tested", ["a value is not known" if values else "has no partner in the target"]
-        elif all(v == w for v, w in values):
-            rows[call] = grader.grade(source.nodes[call], pairs[call][0], sorted(source.ins[call]))
-        else:
-            nodes = [source.nodes[call], target.nodes[dict(paired)[call]]]
-            rows[call] = "different" if is_exact(check, calls, nodes) else "tested", [UNDECIDED]
-    bad = {call: grade for call, (grade, why) in rows.items() if why == [UNDECIDED]}
-    for inner, grade in bad.items():
-        for call in set(source.above(inner)) - set(bad):
-            if call in rows and rows[call][0] != "tested":
-                rows[call] = grade, ["a call inside of it"]
-    return [{"call": call, "grade": grade, "why": why[:5]} for call, (grade, why) in rows.items()]
+    def localised(self) -> list[dict[str, Any]]:
+        """Grade each call on the source's own inputs, so that one difference is blamed on one call."""
+        swaps = {b: a for call in self.calls[0].nodes for a, b in self.values(call)}
+        return Grader(
+            self.check, self.calls, evaluate(replace(self.check, primes=self.check.primes[:1]), swaps)
+        ).modules()
 
 
 def exchanged(certificate: Certificate) -> list[str]:
@@ -2611,10 +2545,10 @@ def check(
     whole = all(r["equal"] for r in rows) and bool(rows) and not elsewhere
     grade, why = "different", elsewhere
     if whole:
-        grade, why = grader.grade(graphs[0].nodes, [v for _, v in graphs[0].outputs])
+        grade, why = grader.grade(graphs[0].nodes, graphs[1].nodes, whole=True)
     elif not elsewhere and not grader.proves_difference():
         grade, why = "tested", sorted(set(grader.outcome.tested.values())) or [UNDECIDED]
-    modules = localised(given, calls) if not whole and certificate.pairs else grader.modules(grade)
+    modules = grader.modules(grade) if whole else grader.localised()
     counts = Counter(m["grade"] for m in modules)
     return {
         "equal": whole and grade != "tested",
