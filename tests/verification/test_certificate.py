@@ -392,7 +392,7 @@ def test_a_hostile_definition_is_refused(
 
 def test_the_command_refuses_numbers_that_mean_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     for option, value in (
-        ("--primes", "0"), ("--seed", "-1"), ("--units", "nan"), ("--units", "-1"), ("--memory", "nan"),
+        ("--primes", "0"), ("--seed", "-1"), ("--units", "nan"), ("--units", "-1"),
     ):  # fmt: skip
         assert recheck.main(["nowhere.json", f"{option}={value}"]) == 2
         assert capsys.readouterr().err.startswith(f"error: {option}: expected")

@@ -49,6 +49,7 @@ MOST_STATED, MOST_HELD = 1 << 31, 1 << 29  # elements of a tensor: by its stated
 MOST_EXACT, MOST_FRACTIONS = 1 << 22, 16  # elements that are computed in whole numbers, in fractions
 MOST_SMALL = 4096  # elements of a constant that is always evaluated
 MOST_STEPS = 4096
+MOST_KEPT = 1 << 30  # bytes of results that are kept for the second graph
 MOST_UNITS = 64.0
 BLOCK = 2048  # products of two residues below 2**20 in size that sum exactly in float64
 GRADES = ("identical", "algebraic", "folded", "axioms", "tested", "different")
@@ -567,11 +568,8 @@ class Val:
 
     def is_lowest(self) -> bool:
         """Whether it is the constant -infinity."""
-        return (
-            self.odd
-            and self.name == "loaded"
-            and bool((self.params[0].load(self.params[1]) == -np.inf).all())
-        )
+        loaded = self.odd and self.name == "loaded"
+        return loaded and bool((self.params[0].load(self.params[1]) == -np.inf).all())
 
     def made_by(self, *names: str) -> bool:
         """Whether it is the term of a function that is not worked out yet."""
@@ -1173,19 +1171,15 @@ EVEN = {"Cos", "Cosh"}
 # polynomial): sharing, exact numbers and broadcasting follow. A new function of arrays is a row of FUNCTIONS.
 # A row in tests/verification/test_certificate_semantics.py compares the operator with ONNX's reference.
 
-KINDS: dict[str, Any] = {
-    name: kind
-    for kind, names in {
-        Ints: "axes shape perm split repeats starts ends steps pads k sizes depth output_padding output_shape"
-        " lengths training",
-        int: "axis end to dtype blocksize num_groups size",
-        list[Fraction]: "first limit delta scales",
-        Graph: "then_branch else_branch body",
-        object: "value seed saturate round_mode output_dtype activations activation_alpha activation_beta"
-        " clip",
-    }.items()
-    for name in names.split()
+_KINDS: dict[Any, str] = {
+    Ints: "axes shape perm split repeats starts ends steps pads k sizes depth output_padding output_shape"
+    " lengths training",
+    int: "axis end to dtype blocksize num_groups size",
+    list[Fraction]: "first limit delta scales",
+    Graph: "then_branch else_branch body",
+    object: "value seed saturate round_mode output_dtype activations activation_alpha activation_beta clip",
 }
+KINDS = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 NARROW = ("int8", "uint8", "int16", "uint16", "uint32", "uint64")
 # fmt: off
 WRAPPING = {
@@ -1197,9 +1191,124 @@ WRAPPING = {
 Typed = tuple[Val, str]
 
 
+@cache
+def parameters(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter, Any]]:
+    rows = inspect.signature(function).parameters.items()
+    return [(n, p, KINDS.get(n, Val if p.default in (None, p.empty) else type(p.default))) for n, p in rows]
+
+
+def indices(i: Val, n: int) -> Array:
+    """Return known indices as they are in 0...n-1."""
+    need(i.exact is not None and i.exact.dtype != object, "indices depend on data")
+    found = np.asarray(i.exact, np.int64)
+    need(not found.size or (found.min() >= -n and found.max() < n), f"an index outside of {n} elements")
+    return np.where(found < 0, found + n, found)
+
+
+def selectors(i: Val, n: int) -> Val:
+    """Return for each index and each place whether it is the place, as an uninterpreted truth value.
+
+    An index below 0 counts from the end, so that a place is met by two numbers.
+    """
+    i, places = i.reshape(*i.shape, 1), np.arange(n)
+    return is_zero(i - i.run.number(places)) + is_zero(i - i.run.number(places - n))
+
+
+def flat_places(shape: Shape, index: Sequence[Array]) -> Array:
+    """Return the places of elements in a flat tensor by their indices along the first axes."""
+    return np.ravel_multi_index(tuple(np.broadcast_arrays(*index)), shape[: len(index)])
+
+
+def places_along(i: Val, shape: Shape, axis: int) -> Array:
+    """Return the places that indices along one axis name, as GatherElements and ScatterElements have them."""
+    grid = list(np.indices(i.shape, sparse=True))
+    grid[axis] = indices(i, shape[axis])
+    return flat_places(shape, grid)
+
+
+def places_nd(shape: Shape, i: Val, batch: int = 0) -> tuple[Array, int]:
+    """Return the places that the last axis of indices names, and along how many axes."""
+    index = list(np.indices(i.shape[:-1], sparse=True)[:batch])
+    for k in range(i.shape[-1]):
+        index.append(indices(i.cut(i.rank - 1, k, k + 1).without([i.rank - 1]), shape[batch + k]))
+    return flat_places(shape, index), len(index)
+
+
+def whole_of(call: Operators, shape: Sequence[int], place: int = 0, zeros: Shape = ()) -> Val:
+    """Return an uninterpreted function of whole operands: the same operator on equal ones is equal.
+
+    Operands at `zeros` are zeros where they are missing.
+    """
+    xs = call.vals[: len(call.node.ins)]
+    xs = [None if x is not None and i in zeros and x[0].is_all(0) else x for i, x in enumerate(xs)]
+    while xs and xs[-1] is None:
+        xs.pop()
+    given = [x[0] for x in xs if x is not None]
+    name = f"{call.node.op} {call.node.key} {[x and x[1] for x in xs]} {place}"
+    return call.run.term("whole", tuple(shape), given, name, tuple(shape))
+
+
+def scatter(x: Val, at: Array, updates: Val, depth: int, reduction: str) -> Val:
+    """Put updates into places along the first axes, or add them."""
+    need(reduction in ("none", "add"), f"the reduction {reduction}")
+    need(reduction == "add" or len(np.unique(at)) == at.size, "two updates of one element")
+    flat = x.reshape(math.prod(x.shape[:depth]), *x.shape[depth:])
+    rows, table = updates.reshape(at.size, *x.shape[depth:]), Table(at.reshape(-1))
+    return x.run.term("scatter", flat.shape, (flat, rows), table, reduction == "add").reshape(*x.shape)
+
+
+def cast(x: Val, old: str, new: str) -> Typed:
+    """Cast: no whole number is taken to overflow 32 bits, and a narrower float is a function."""
+    need(new in SIZES, f"a cast to {new}")
+    exact = known(x)
+    if new in FLOATS:
+        small = exact is not None and bool((np.abs(exact * 1) <= 256).all()) and exact.dtype != object
+        if small or old not in FLOATS or FLOATS.index(new) <= FLOATS.index(old):
+            return x, new
+        if new != "bfloat16" and x.name == "loaded":
+            return x.run.term("loaded", x.shape, (), *x.params[:2], new), new
+        if new == "bfloat16" or exact is None:
+            return curve(f"round to {new}", x), new
+        return x.run.number(mapped(Fraction, exact.astype(np.float64).astype(new))), new
+    if new == "bool":
+        return x if old == "bool" else 1 - is_zero(x), new
+    whole = plain(mapped(math.trunc, exact)) if exact is not None and exact.dtype == object else exact
+    if whole is not None and whole.dtype != object and np.array_equal(whole.astype(new), whole):
+        return x.run.number(whole), new
+    wide = old == "bool" or (old not in FLOATS and new in ("int32", "int64"))
+    return x if wide and whole is None else curve(f"cast to {new}", x), new
+
+
+def coordinate(mode: str, i: int, n: int, size: int, scale: Fraction) -> Fraction:
+    half = Fraction(1, 2)
+    if mode == "align_corners":
+        return Fraction(i * (n - 1), max(size - 1, 1))
+    if mode == "asymmetric":
+        return i / scale
+    need(mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), f"the coordinates {mode}")
+    if mode == "pytorch_half_pixel" and size == 1:
+        return Fraction(0)
+    middle = Fraction(n, 2) * (1 - size / (n * scale)) if mode == "half_pixel_symmetric" else 0
+    return (i + half) / scale - half + middle
+
+
+def weights_at(c: Fraction, n: int, a: Fraction | None, exclude: int) -> list[Fraction]:
+    """Return the weight of each of n elements at a coordinate: linear, or cubic of a coefficient."""
+    row = [Fraction(0)] * n
+    c = c if a is not None else min(max(c, Fraction(0)), Fraction(n - 1))
+    low = math.floor(c)
+    for k in range(low - 1, low + 3):
+        d = abs(c - k)
+        w = max(1 - d, Fraction(0))
+        if a is not None:
+            w = (a + 2) * d**3 - (a + 3) * d**2 + 1 if d <= 1 else a * (d**3 - 5 * d**2 + 8 * d - 4) * (d < 2)
+        row[min(max(k, 0), n - 1)] += w if 0 <= k < n or not exclude else 0
+    return [w / sum(row) for w in row] if exclude else row
+
+
 @dataclass
-class Call:
-    """One application of an operator."""
+class Operators:
+    """One application of an operator; ONNX's operators are a method each, named as they are."""
 
     run: Run
     node: Node
@@ -1272,125 +1381,6 @@ class Call:
         fine = kind is object or (kind in (str, Graph) and isinstance(value, kind))
         need(fine, f"attribute `{name}` has another type")
         return value
-
-
-@cache
-def parameters(function: Callable[..., Any]) -> list[tuple[str, inspect.Parameter, Any]]:
-    rows = inspect.signature(function).parameters.items()
-    return [(n, p, KINDS.get(n, Val if p.default in (None, p.empty) else type(p.default))) for n, p in rows]
-
-
-def indices(i: Val, n: int) -> Array:
-    """Return known indices as they are in 0...n-1."""
-    need(i.exact is not None and i.exact.dtype != object, "indices depend on data")
-    found = np.asarray(i.exact, np.int64)
-    need(not found.size or (found.min() >= -n and found.max() < n), f"an index outside of {n} elements")
-    return np.where(found < 0, found + n, found)
-
-
-def selectors(i: Val, n: int) -> Val:
-    """Return for each index and each place whether it is the place, as an uninterpreted truth value.
-
-    An index below 0 counts from the end, so that a place is met by two numbers.
-    """
-    i, places = i.reshape(*i.shape, 1), np.arange(n)
-    return is_zero(i - i.run.number(places)) + is_zero(i - i.run.number(places - n))
-
-
-def flat_places(shape: Shape, index: Sequence[Array]) -> Array:
-    """Return the places of elements in a flat tensor by their indices along the first axes."""
-    return np.ravel_multi_index(tuple(np.broadcast_arrays(*index)), shape[: len(index)])
-
-
-def places_along(i: Val, shape: Shape, axis: int) -> Array:
-    """Return the places that indices along one axis name, as GatherElements and ScatterElements have them."""
-    grid = list(np.indices(i.shape, sparse=True))
-    grid[axis] = indices(i, shape[axis])
-    return flat_places(shape, grid)
-
-
-def places_nd(shape: Shape, i: Val, batch: int = 0) -> tuple[Array, int]:
-    """Return the places that the last axis of indices names, and along how many axes."""
-    index = list(np.indices(i.shape[:-1], sparse=True)[:batch])
-    for k in range(i.shape[-1]):
-        index.append(indices(i.cut(i.rank - 1, k, k + 1).without([i.rank - 1]), shape[batch + k]))
-    return flat_places(shape, index), len(index)
-
-
-def whole_of(call: Call, shape: Sequence[int], place: int = 0, zeros: Shape = ()) -> Val:
-    """Return an uninterpreted function of whole operands: the same operator on equal ones is equal.
-
-    Operands at `zeros` are zeros where they are missing.
-    """
-    xs = call.vals[: len(call.node.ins)]
-    xs = [None if x is not None and i in zeros and x[0].is_all(0) else x for i, x in enumerate(xs)]
-    while xs and xs[-1] is None:
-        xs.pop()
-    given = [x[0] for x in xs if x is not None]
-    name = f"{call.node.op} {call.node.key} {[x and x[1] for x in xs]} {place}"
-    return call.run.term("whole", tuple(shape), given, name, tuple(shape))
-
-
-def scatter(x: Val, at: Array, updates: Val, depth: int, reduction: str) -> Val:
-    """Put updates into places along the first axes, or add them."""
-    need(reduction in ("none", "add"), f"the reduction {reduction}")
-    need(reduction == "add" or len(np.unique(at)) == at.size, "two updates of one element")
-    flat = x.reshape(math.prod(x.shape[:depth]), *x.shape[depth:])
-    rows, table = updates.reshape(at.size, *x.shape[depth:]), Table(at.reshape(-1))
-    return x.run.term("scatter", flat.shape, (flat, rows), table, reduction == "add").reshape(*x.shape)
-
-
-def cast(x: Val, old: str, new: str) -> Typed:
-    """Cast: no whole number is taken to overflow 32 bits, and a narrower float is a function."""
-    need(new in SIZES, f"a cast to {new}")
-    exact = known(x)
-    if new in FLOATS:
-        small = exact is not None and bool((np.abs(exact * 1) <= 256).all()) and exact.dtype != object
-        if small or old not in FLOATS or FLOATS.index(new) <= FLOATS.index(old):
-            return x, new
-        if new != "bfloat16" and x.name == "loaded":
-            return x.run.term("loaded", x.shape, (), *x.params[:2], new), new
-        if new == "bfloat16" or exact is None:
-            return curve(f"round to {new}", x), new
-        return x.run.number(mapped(Fraction, exact.astype(np.float64).astype(new))), new
-    if new == "bool":
-        return x if old == "bool" else 1 - is_zero(x), new
-    whole = plain(mapped(math.trunc, exact)) if exact is not None and exact.dtype == object else exact
-    if whole is not None and whole.dtype != object and np.array_equal(whole.astype(new), whole):
-        return x.run.number(whole), new
-    wide = old == "bool" or (old not in FLOATS and new in ("int32", "int64"))
-    return x if wide and whole is None else curve(f"cast to {new}", x), new
-
-
-def coordinate(mode: str, i: int, n: int, size: int, scale: Fraction) -> Fraction:
-    half = Fraction(1, 2)
-    if mode == "align_corners":
-        return Fraction(i * (n - 1), max(size - 1, 1))
-    if mode == "asymmetric":
-        return i / scale
-    need(mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), f"the coordinates {mode}")
-    if mode == "pytorch_half_pixel" and size == 1:
-        return Fraction(0)
-    middle = Fraction(n, 2) * (1 - size / (n * scale)) if mode == "half_pixel_symmetric" else 0
-    return (i + half) / scale - half + middle
-
-
-def weights_at(c: Fraction, n: int, a: Fraction | None, exclude: int) -> list[Fraction]:
-    """Return the weight of each of n elements at a coordinate: linear, or cubic of a coefficient."""
-    row = [Fraction(0)] * n
-    c = c if a is not None else min(max(c, Fraction(0)), Fraction(n - 1))
-    low = math.floor(c)
-    for k in range(low - 1, low + 3):
-        d = abs(c - k)
-        w = max(1 - d, Fraction(0))
-        if a is not None:
-            w = (a + 2) * d**3 - (a + 3) * d**2 + 1 if d <= 1 else a * (d**3 - 5 * d**2 + 8 * d - 4) * (d < 2)
-        row[min(max(k, 0), n - 1)] += w if 0 <= k < n or not exclude else 0
-    return [w / sum(row) for w in row] if exclude else row
-
-
-class Operators(Call):
-    """ONNX's operators: a method each, named as they are."""
 
     def Dropout(self, x: Val, ratio=None, training=(0,), *, seed=None) -> list[Any]:
         need(not any(training), "training")
@@ -1715,10 +1705,8 @@ class Operators(Call):
         found = windows(x.shape[2:], **w)
         if x.made_by("pad") and x.parts[1].is_lowest() and not any(map(any, x.params[0][:2])):
             ends = zip(*x.params[0][2:], strict=True)  # padding of -infinity is none
-            before, after = (
-                tuple(map(operator.add, *both))
-                for both in zip((found.before, found.after), ends, strict=True)
-            )
+            both = zip((found.before, found.after), ends, strict=True)
+            before, after = (tuple(map(operator.add, *pair)) for pair in both)
             x, found = x.parts[0], found._replace(before=before, after=after)
         return window("window max", x, found)
 
@@ -1729,10 +1717,7 @@ class Operators(Call):
     ) -> Val:  # fmt: skip
         need(mode in ("nearest", "linear", "cubic"), f"resizing by {mode}")
         axes = [axis_of(a, x.rank) for a in axes or range(x.rank)]
-        need(
-            not antialias and keep_aspect_ratio_policy == "stretch",
-            "antialias, or a policy of the aspect ratio",
-        )
+        need(not antialias and keep_aspect_ratio_policy == "stretch", "antialias, or an aspect ratio")
         if sizes:
             scales = [Fraction(s, x.shape[i]) for s, i in zip(sizes, axes, strict=True)]
         sizes = sizes or [math.floor(x.shape[i] * s) for s, i in zip(scales or [], axes, strict=True)]
@@ -1887,7 +1872,6 @@ class Check:
 
     Attributes:
         defined: the tensors that their defining expressions stand for.
-        memory: bytes of results that are kept for the second graph.
         until: the `time.process_time` at which it is given up.
     """
 
@@ -1897,7 +1881,6 @@ class Check:
     key: bytes
     axioms: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
-    memory: int = 1 << 30
     until: float = math.inf
 
     def require_time(self) -> None:
@@ -1937,7 +1920,7 @@ class Run:
         """Keep a value that was worked out, as the other graph may want it, and let older ones go."""
         self.recent.append(val)
         self.held += val.size * 8
-        while self.held > self.check.memory and len(self.recent) > 1:
+        while self.held > MOST_KEPT and len(self.recent) > 1:
             self.held -= self.recent.popleft().size * 8
 
     def term(self, name: str, shape: Shape, parts: Sequence[Val], *params: Any) -> Val:
@@ -2023,12 +2006,10 @@ class Run:
         self, graph: Graph, args: Sequence[Typed | None], captured: Sequence[Typed | None]
     ) -> list[Typed]:
         """Run a branch or a body."""
-        need(
-            (len(args), len(captured)) == (len(graph.inputs), len(graph.captures)), "another number of values"
-        )
-        env = dict(
-            zip([*(row["value"] for row in graph.inputs), *graph.captures], [*args, *captured], strict=True)
-        )
+        fine = (len(args), len(captured)) == (len(graph.inputs), len(graph.captures))
+        need(fine, "another number of values")
+        names = [*(row["value"] for row in graph.inputs), *graph.captures]
+        env = dict(zip(names, [*args, *captured], strict=True))
         env.update((v, self.constant(t)) for v, t in graph.constants.items())
         for node in graph.nodes:
             env.update(zip(node.outs, self.apply(node, env, strict=True), strict=False))
@@ -2068,16 +2049,12 @@ class Run:
         return out
 
 
+# fmt: off
 FAULTS = (
-    Unsupported,
-    ValueError,
-    LookupError,
-    TypeError,
-    ArithmeticError,
-    AttributeError,
-    MemoryError,
+    Unsupported, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, MemoryError,
     AssertionError,
 )
+# fmt: on
 
 
 class Walk:
@@ -2150,8 +2127,7 @@ def draw_inputs(run: Run) -> tuple[list[tuple[Val, str, str]], dict[str, int]]:
     return given, symbols
 
 
-@dataclass
-class Outcome:
+class Outcome(NamedTuple):
     """The result of several evaluations: for both graphs, of each value its ids and its element type."""
 
     ids: list[dict[str, tuple[int, ...]]]
@@ -2211,6 +2187,9 @@ def _walk(run: Run, both: Sequence[Graph], swaps: dict[str, str] | None) -> list
 # -- definitions of rounded constants ----------------------------------------------------------------------
 
 
+CANCELS = "its expression cancels, so that its value is not known well enough"
+
+
 class Real(NamedTuple):
     """A constant term in floats: `error` is beside `size`, which the value has if no sum of it cancels."""
 
@@ -2237,7 +2216,7 @@ def reals(val: Val, wide: Any) -> Real:
             stack.pop()
             with np.errstate(all="ignore"):
                 found = real(at, [done[id(p)] for p in at.parts], wide)
-            need(found.error <= 2**-4, "its expression cancels, so that its value is not known well enough")
+            need(found.error <= 2**-4, CANCELS)
             done[id(at)] = found
     return done[id(val)]
 
@@ -2316,7 +2295,7 @@ def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dic
     """
     run = Run(check, 2097143, {})
     run.level = -1
-    fine: dict[str, float] = {}
+    apart_by: dict[str, float] = {}
     wrong: dict[str, str] = {}
     for row in check.certificate.defined:
         name, kind = row["tensor"], check.tensors.entries[row["tensor"]]["dtype"]
@@ -2326,24 +2305,17 @@ def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dic
             stated = check.tensors.load(name)
             small = stated.size <= MOST_SMALL or kind == "float64"
             found = reals(run.defined(row["value"]), np.longdouble if small else np.float64)
-            same = (
-                found.value.dtype == stated.dtype and bool((found.value == stated).all()) and not found.error
-            )
-            scale, strict = (
-                65536 if kind == "bfloat16" else 1,
-                min(row["units"], units) < 1 or stated.ndim > 1,
-            )
+            value, allowed, scale = found.value, min(row["units"], units), 65536 if kind == "bfloat16" else 1
+            same = value.dtype == stated.dtype and bool((value == stated).all()) and not found.error
+            strict = allowed < 1 or stated.ndim > 1
             off, most = (0.0, 0.0) if same else apart(stated, found, scale, strict=strict)
-            need(
-                most * found.error <= 2**-4,
-                "its expression cancels, so that its value is not known well enough",
-            )
-            close = off <= min(row["units"], units) * (1 + 2**-8)
-            need(close, f"differs from its expression by {off:.3g} units in the last place")
-            fine[name] = max(off, fine.get(name, 0.0))
+            need(most * found.error <= 2**-4, CANCELS)
+            fine = off <= allowed * (1 + 2**-8)
+            need(fine, f"differs from its expression by {off:.3g} units in the last place")
+            apart_by[name] = max(off, apart_by.get(name, 0.0))
         except FAULTS as fault:
             wrong[name] = str(fault)
-    return {t: u for t, u in fine.items() if t not in wrong}, wrong
+    return {t: u for t, u in apart_by.items() if t not in wrong}, wrong
 
 
 # -- grades ------------------------------------------------------------------------------------------------
@@ -2494,21 +2466,15 @@ class Grader:
         ).modules()
 
 
-def exchanged(certificate: Certificate) -> list[str]:
-    """Return inputs and outputs that have the same names at other places.
-
-    They are compared by their places: whoever gives or takes them by name would get another.
-    """
+def exchanged(graphs: Sequence[Graph]) -> list[str]:
+    """Return inputs and outputs that have the same names at other places: those by name would be others."""
     found: list[str] = []
-    for kind in ("inputs", "outputs"):
-        own, other = (names_of(graph, kind) for graph in (certificate.source, certificate.target))
+    inputs = [[str(row["name"]) for row in g.inputs] for g in graphs]
+    outputs = [[name for name, _ in g.outputs] for g in graphs]
+    for kind, (own, other) in (("inputs", inputs), ("outputs", outputs)):
         if own != other and sorted(own) == sorted(other):
             found.append(f"{kind} in another order: {', '.join(own)} against {', '.join(other)}"[:400])
     return found
-
-
-def names_of(graph: Graph, kind: str) -> list[str]:
-    return [str(row["name"]) for row in graph.inputs] if kind == "inputs" else [n for n, _ in graph.outputs]
 
 
 def check(
@@ -2517,7 +2483,6 @@ def check(
     seed: int | None = None,
     primes: int = 3,
     units: float = 0.5,
-    memory: int = 1 << 30,
     until: float = math.inf,
 ) -> dict[str, Any]:
     """Check a certificate; returns the report, as `--json` prints it.
@@ -2531,7 +2496,7 @@ def check(
     graphs = (certificate.source, certificate.target)
     tensors.verify({t for graph in graphs for t in graph.constants.values()})
     drawn = draw_primes(primes, np.random.default_rng(seed))
-    given = Check(certificate, tensors, drawn, key, memory=memory, until=until)
+    given = Check(certificate, tensors, drawn, key, until=until)
     fine, wrong = check_definitions(given, units)
     given = replace(given, defined=frozenset(fine))
     calls = [Calls(graph) for graph in graphs]
@@ -2541,7 +2506,7 @@ def check(
         given = replace(given, axioms=frozenset(certificate.axioms))
         grader = Grader(given, calls, evaluate(given))
         rows = grader.outputs()
-    elsewhere = exchanged(certificate)
+    elsewhere = exchanged(graphs)
     whole = all(r["equal"] for r in rows) and bool(rows) and not elsewhere
     grade, why = "different", elsewhere
     if whole:
@@ -2630,7 +2595,6 @@ def main(arguments: list[str] | None = None) -> int:
     add("--primes", type=int, default=3, help="number of prime fields (default 3)")
     units = "most units in the last place of a rounded constant (default 0.5)"
     add("--units", type=float, default=0.5, help=units)
-    add("--memory", type=float, default=1.0, help="GiB of results kept for the second graph (default 1)")
     add("--seconds", type=float, default=math.inf, help="most processor time (no bound by default)")
     add("--json", action="store_true", help="the report as JSON")
     add("-v", "--verbose", action="store_true", help="every module call")
@@ -2639,11 +2603,10 @@ def main(arguments: list[str] | None = None) -> int:
         want(1 <= given.primes <= 64, "--primes", "expected 1 to 64")
         want((given.seed or 0) >= 0, "--seed", "expected a whole number that is not negative")
         want(0 <= given.units < math.inf, "--units", "expected a finite number that is not negative")
-        want(0 < given.memory < math.inf, "--memory", "expected a positive number of GiB")
         want(given.seconds > 0, "--seconds", "expected a positive number")
         settings = {name: getattr(given, name) for name in ("seed", "primes", "units")}
-        settings |= {"memory": int(given.memory * 2**30), "until": time.process_time() + given.seconds}
-        report = check(read_certificate(given.certificate), **settings)
+        until = time.process_time() + given.seconds
+        report = check(read_certificate(given.certificate), **settings, until=until)
     except (CertificateError, Unsupported) as error:
         print(printable(f"error: {error}"), file=sys.stderr)
         return 2
