@@ -56,6 +56,33 @@ def test_whether_padding_counts_is_told_where_there_is_some() -> None:
     assert [str(row) for row in report.nets.settings] == ["count_include_pad 1 against 0"]
 
 
+class PooledInside(tnn.Module):
+    """A pool that pads, or one behind a Pad."""
+
+    def __init__(self, pool: str, *, before: float | None = None, padding: int = 0) -> None:
+        super().__init__()
+        self.conv = tnn.Conv2d(3, 4, 3, padding=1)
+        self.pool, self.before, self.padding = pool, before, padding
+
+    def forward(self, x):
+        x = self.conv(x)
+        if self.before is not None:
+            x = tnn.functional.pad(x, (1, 1, 1, 1), value=self.before)
+        return getattr(tnn.functional, f"{self.pool}_pool2d")(x, 3, 2, self.padding)
+
+
+def test_the_pad_before_a_pool_is_its_padding() -> None:
+    for pool, number, settings in (
+        ("avg", 0.0, []),
+        ("max", -float("inf"), []),
+        ("avg", 1.0, ["padding [1, 1] against [0, 0]"]),
+    ):
+        nets = PooledInside(pool, padding=1), PooledInside(pool, before=number)
+        report = verified(*nets, IMAGES)
+        assert report.passed is (not settings), report.render()
+        assert [str(row) for row in report.nets.settings][:1] == settings
+
+
 class Stacked(tnn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -149,9 +149,29 @@ def _read(graph: Graph, operator: Operator, op_type: str) -> Read:
     found["output"] = None if type_ is None or type_.shape is None else type_.shape[2:]
     if "padding" not in READ[op_type]:
         return Read(found, operator)
-    before = padding_before(graph, operator, len(_kernel_of(graph, operator))) if op_type == "Conv" else None
+    before = _pad_before(graph, operator, op_type)
+    if before is not None and op_type == "AveragePool":
+        found["count_include_pad"] = 1
     values, whole = _windows(graph, operator, before)
     return Read(found | values, operator, whole, before is not None)
+
+
+def _pad_before(graph: Graph, operator: Operator, op_type: str) -> Padding | None:
+    """The Pad before a convolution or a pool that could be its own padding; None where there is none.
+
+    What an average pool pads itself must count as the Pad's zeros do. A maximum may be that of any number
+    that no element is below, which only values show.
+    """
+    if op_type not in ("Conv", "AveragePool", "MaxPool"):
+        return None
+    rank = len(_kernel_of(graph, operator))
+    before = padding_before(graph, operator, rank, below=op_type == "MaxPool")
+    if before is None or op_type == "Conv":
+        return before
+    counts = (
+        op_type == "MaxPool" or operator.int("count_include_pad") or not any(operator.spatial("pads", rank))
+    )
+    return before if before.mode == "zeros" and counts else None
 
 
 def _kernel_of(graph: Graph, operator: Operator) -> list[int]:

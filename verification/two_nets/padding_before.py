@@ -1,9 +1,9 @@
-"""Reads the Pad before a convolution as its own padding, and writes such a Pad for another net."""
+"""Reads the Pad before a convolution or a pool as its own padding, and writes such a Pad for another net."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,11 @@ class Padding(NamedTuple):
     pads: list[int]
 
 
-def padding_before(graph: Graph, operator: Operator, rank: int) -> Padding | None:
-    """Return what a Pad adds right before a convolution of some rank; None without one.
+def padding_before(graph: Graph, operator: Operator, rank: int, *, below: bool = False) -> Padding | None:
+    """Return what a Pad adds right before a window of some rank; None without one.
 
-    One that adds to other axes, or other numbers than 0, is none.
+    One that adds to other axes is none, and so is one of other numbers than 0, or where `below`, of
+    numbers above it.
 
     MindSpore's convolution of one axis is one of two, whose first axis is added behind the Pad.
     """
@@ -42,7 +43,10 @@ def padding_before(graph: Graph, operator: Operator, rank: int) -> Padding | Non
     image, amounts, filling, axes = [*graph.operands(node.key), None, None][:4]
     type_ = None if image is None else graph.type_of(image)
     added = _numbers(graph, amounts)
-    if type_ is None or type_.shape is None or added is None or _numbers(graph, filling) not in (None, [0]):
+    filled = 0 if filling is None else next(iter(_numbers(graph, filling) or ()), None)
+    if type_ is None or type_.shape is None or added is None or filled is None:
+        return None
+    if filled > 0 or (filled < 0 and not below):
         return None
     size = len(type_.shape)
     where = _numbers(graph, axes) if axes is not None else list(range(size))
@@ -57,7 +61,7 @@ def padding_before(graph: Graph, operator: Operator, rank: int) -> Padding | Non
     return Padding(MODES[node.str("mode")], pads)
 
 
-def _numbers(graph: Graph, value: Value | None) -> list[int] | None:
+def _numbers(graph: Graph, value: Value | None) -> list[Any] | None:
     array = None if value is None else graph.constant_value(value)
     return None if array is None else np.asarray(array).reshape(-1).tolist()
 
