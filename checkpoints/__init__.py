@@ -106,8 +106,8 @@ def _located(path: Path) -> Path:
 
 
 def holds_one(folder: Path) -> bool:
-    """Whether a folder is one checkpoint in shards, rather than several of them."""
-    return folder.is_dir() and bool(indexes_in(folder))
+    """Whether a folder is one checkpoint in shards, or an emitted net with its own, rather than several."""
+    return folder.is_dir() and ((folder / "renames.json").is_file() or bool(indexes_in(folder)))
 
 
 def checkpoint_kind(path: Path) -> str:

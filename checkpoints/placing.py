@@ -70,6 +70,8 @@ class Placement:
         misfits: name in the file -> parameters of that name, none of which has its shape.
         slots: name in the file of an optimizer's slot -> its name after its parameter's.
         globals: names that an optimizer or a callback saves once.
+        counters: names in the file of torch's counts of batches that the net does not keep.
+        uncounted: counts of batches of the net that the file does not have.
         unknown: names that belong to nothing of the net.
         absent: parameters that no name of the file stands for.
         tied: further names in the file of a tensor that the net has once -> the name that is placed.
@@ -85,6 +87,8 @@ class Placement:
     misfits: dict[str, list[Member]] = field(default_factory=dict)
     slots: dict[str, str] = field(default_factory=dict)
     globals: list[str] = field(default_factory=list)
+    counters: list[str] = field(default_factory=list)
+    uncounted: list[Member] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     absent: list[Member] = field(default_factory=list)
     tied: dict[str, str] = field(default_factory=dict)
@@ -107,6 +111,11 @@ class Placement:
     def whole(self) -> bool:
         """Whether every parameter has a tensor and every tensor a place."""
         return not (self.lost or self.misfits or self.unknown or self.absent)
+
+    @property
+    def wanted(self) -> int:
+        """The number of the net's parameters, without counts of batches that only torch keeps."""
+        return len(self.members) - len(self.uncounted)
 
     @property
     def moved(self) -> int:
@@ -142,9 +151,11 @@ def place(net: Graph, given: Mapping[str, TensorData]) -> Placement:
     known_of = done.taken | {id(m) for m in told}
     placed = {id(m.data): n for n, (m, _) in done.placed.items()}
     for member in members:
-        if id(member) in known_of or member.path.rpartition(".")[2] == COUNTER:
+        if id(member) in known_of:
             continue
-        if id(member.data) in placed:  # one parameter under several names, of which the file has another
+        if _is_counter(member.path):
+            done.uncounted.append(member)
+        elif id(member.data) in placed:  # one parameter under several names, of which the file has another
             done.copies[member.name] = placed[id(member.data)]
         else:
             done.absent.append(member)
@@ -155,7 +166,8 @@ def _place_one(done: Placement, name: str, data: TensorData, names: _Names, save
     """Place a tensor; `saved_here`: whether the order in which this net is saved may decide."""
     candidates, by = names.standing_for(name)
     if not candidates:
-        (done.globals if is_global(name) or not data.shape else done.unknown).append(name)
+        single = done.globals if is_global(name) or not data.shape else done.unknown
+        (done.counters if _is_counter(name) else single).append(name)
         return
     fitting = [m for m in candidates if plain_shape(m.data.shape) == plain_shape(data.shape)]
     if not fitting:
@@ -170,6 +182,10 @@ def _place_one(done: Placement, name: str, data: TensorData, names: _Names, save
     elif kept is not None:
         done.placed[name] = kept, by
         done.taken.add(id(kept))
+
+
+def _is_counter(name: str) -> bool:
+    return name.rpartition(".")[2] == COUNTER
 
 
 def _place_again(done: Placement, name: str, member: Member, by: str) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
+import numpy as np
+
 from ..ir import Graph, ModelError, TensorData, system_errors_told
 from . import read_checkpoint, write_checkpoint
 from .placing import Member, Placement, Shared, place
@@ -80,7 +82,7 @@ class Fit:
     @property
     def verdict(self) -> str:
         """The first line of a report."""
-        p, count = self.placement, len(self.placement.members)
+        p, count = self.placement, self.placement.wanted
         missing = len(p.lost) + len(p.absent)
         if p.lost and not any(s.kept for s in p.shared):
             return f"NOT TOLD: {len(p.shared)} names of the file stand for several parameters of the net each"
@@ -95,7 +97,8 @@ class Fit:
         if p.clashing:
             return "whole, but parameters of the net share names, so that it cannot be loaded as it is"
         if p.moved:
-            return f"whole, under other names: {p.moved} of {count} tensors are called otherwise in the net"
+            placed = len(p.placed)
+            return f"whole, under other names: {p.moved} of {placed} tensors are called otherwise in the net"
         if p.unknown:
             return f"{len(p.unknown)} tensors of the file belong to nothing of the net"
         return f"fits: {count} of {count} parameters of the net have a tensor of their name and shape"
@@ -134,6 +137,11 @@ class Fit:
             )
         if p.slots:
             lines.append(f"note: {_count(list(p.slots))} of an optimizer follow their parameters")
+        if p.counters:
+            lines.append(f"note: left out, as the net counts no batches: {_count(p.counters)}")
+        if p.uncounted:
+            counts = _count([m.name for m in p.uncounted])
+            lines.append(f"note: zero in a repaired file, as this one counts no batches: {counts}")
         if p.globals:
             lines.append(f"note: {_count(p.globals)} of an optimizer or a callback stay as they are")
         return lines
@@ -257,6 +265,7 @@ def repair_checkpoint(
         _, base = slot_of(old, given.keys()) or ("", old)
         shape = placement.placed[base][0].data.shape if given[old].shape else ()
         made[new] = _shaped(given[old], shape)
+    made |= {m.name: TensorData.of(np.zeros((), np.int64)) for m in placement.uncounted}
     made |= {name: given[name] for name in placement.globals}
     write_checkpoint(target, made, force=force)
     return Repaired(fit, Path(target), len(made))

@@ -149,7 +149,7 @@ def repair_checkpoint(
                 echo(line)
             count = Counter(by for _, by in placement.placed.values())
             told = ", ".join(f"{n} by {by}" for by, n in count.items())
-            echo(f"placed: {len(placement.placed)} of {len(placement.members)} parameters ({told})")
+            echo(f"placed: {len(placement.placed)} of {placement.wanted} parameters ({told})")
             echo(f"wrote {done.path}: {done.tensors} tensors")
             if placement.clashing:
                 echo(f"write: {UNIQUE}")

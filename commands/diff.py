@@ -116,6 +116,7 @@ def diff(
             else:
                 _print_fit(fit)
             ctx.exit(0 if fit.equal else 1)
+        require_one_kind(first, second)
         if checkpoints.are_runs(first, second):
             with doing(f"comparing {first} and {second}"):
                 runs = checkpoints.diff_runs(first, second, map_)
@@ -146,6 +147,25 @@ def are_models(first: str, second: str, *, shown: bool) -> bool:
     code = [is_model(text) for text in (first, second)]
     files = [not is_code and api.is_data(text) for is_code, text in zip(code, (first, second), strict=True)]
     return all(code) or all(files) or (shown and any(code) and any(files))
+
+
+def require_one_kind(first: str, second: str) -> None:
+    """Refuse a program of torch's, which is no checkpoint, beside the folder of an emitted net.
+
+    Raises:
+        UsageError: for such arguments (E001).
+    """
+    from .. import api
+    from ..ir import UsageError
+
+    for file, folder in ((first, second), (second, first)):
+        net = Path(folder) / "model.py"
+        if Path(file).suffix in (".pt2", ".pt") and api.is_data(file) and net.is_file():
+            raise UsageError(
+                "E001",
+                f"expected two models or two checkpoints, got the model `{file}` and the folder `{folder}`",
+                hint=f"name the net of the folder: `{net}:build`, with --input",
+            )
 
 
 def is_model(text: str) -> bool:

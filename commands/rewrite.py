@@ -33,6 +33,7 @@ from .printing import (
     print_json,
     print_report,
     print_table,
+    print_verdict,
     report_errors,
     table_of,
 )
@@ -306,8 +307,11 @@ def rewrite(
             return
         if report is not None:
             print_report(report, verbose=verbose, removed=str(gone) if gone.tensors else "")
-        elif gone.tensors:
-            echo(gone)
+        else:
+            stubbed = f"{len(stubs)} stub{'s' * (len(stubs) != 1)} to be written by hand"
+            print_verdict(f"NOT COMPARED ({stubbed if stubs else '--no-verify'})")
+            if gone.tensors:
+                echo(gone)
         if written_beside is not None:
             print_certified(written_beside, verbose=verbose)
         print_changes(rewritten.changes, rewritten=True, verbose=verbose)

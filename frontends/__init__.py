@@ -162,7 +162,11 @@ def _without_values(options: LoadOptions) -> Iterator[None]:
         yield
         return
     if options.params is None:
-        raise UsageError("E001", "expected --params with --meta, which makes a model without values")
+        raise UsageError(
+            "E001",
+            "expected --params with --meta, which makes a model without values",
+            hint="--params FILE, or a folder with the checkpoint's shards",
+        )
     with frontend("torch").load_values().without_values():
         yield
 

@@ -140,7 +140,10 @@ def _script(given: Any, reference: str) -> Script:
     script = Script(**given)
     if not callable(script.loss):
         raise ModelError(
-            "E704", f"expected a loss that can be called, got {type(script.loss).__name__}", place=reference
+            "E704",
+            f"expected a loss that can be called, got {type(script.loss).__name__}",
+            place=reference,
+            hint="several losses are one function of what the net returns and the labels, which adds them up",
         )
     if script.schedule_every not in ("step", "epoch"):
         raise ModelError(

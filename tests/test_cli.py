@@ -232,6 +232,7 @@ class TestCommands:
         result = invoke(*arguments, *to, "--print-after", "enclose-in-root-call", "--verify-each")
         assert result.exit_code == 0, result.output
         assert result.output.count("graph main {") == 1
+        assert "NOT COMPARED (--no-verify)\n" in result.output
         assert '@ "conv#1"' in result.output
         again = invoke(*arguments, *to, "--force", "--print-after", "turn-weights")
         assert_refused(again, "E502", "hoist-calls")
@@ -414,6 +415,7 @@ class TestPartial:
         arguments = ("rewrite", model, "--input", "file=64:uint8", "--to", "mindspore", "-o", out)
         assert_refused(invoke(*arguments), "E601", "ImageDecoder: 1 use")
         result = invoke(*arguments, "--partial")
+        assert "NOT COMPARED (" in result.output
         assert result.exit_code == 0, result.output
         assert "note: stub to be written by hand: `onnx.ImageDecoder` - at " in result.output
         assert "Unsupported(" in (out / "model.py").read_text()

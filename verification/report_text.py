@@ -47,8 +47,9 @@ def render(report: Report, *, brief: bool) -> str:
         lines += report.nets.pair_lines()
     shown = report.notes[:_NOTES] if brief else report.notes
     lines += [f"note: {note}" for note in shown]
-    if len(report.notes) > len(shown):
-        lines.append(f"and {len(report.notes) - len(shown)} more notes (-v lists all)")
+    more = len(report.notes) - len(shown)
+    if more > 0:
+        lines.append(f"and {more} more note{'s' if more > 1 else ''} (-v lists all)")
     return "\n".join(lines) + "\n"
 
 

@@ -273,3 +273,39 @@ def test_paths_are_those_that_mindspore_gives():
     members = place(regraft.load_tree(net), {}).members
     assert [m.name for m in members] == [path for path, _ in net.parameters_and_names()]
     assert len({m.declared for m in members}) < len(members)
+
+
+def test_counts_of_batches_come_and_go_with_torch(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_model
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    cell = ms.nn.SequentialCell(ms.nn.Dense(2, 3), ms.nn.BatchNorm1d(3))
+    ms.save_checkpoint(cell, str(tmp_path / "cell.ckpt"))
+    there = regraft.repair_checkpoint(net, tmp_path / "cell.ckpt", tmp_path / "net.safetensors")
+    assert there.whole
+    assert there.tensors == 7
+    net[1].num_batches_tracked.fill_(3)
+    load_model(net, tmp_path / "net.safetensors")
+    assert int(net[1].num_batches_tracked) == 0
+    np.testing.assert_array_equal(net[0].weight.detach().numpy(), cell[0].weight.asnumpy())
+    torch.save(net.state_dict(), tmp_path / "net.pth")
+    back = regraft.repair_checkpoint(cell, tmp_path / "net.pth", tmp_path / "back.ckpt")
+    assert back.whole
+    assert back.fit.verdict == "whole, under other names: 4 of 6 tensors are called otherwise in the net"
+    assert any("1.num_batches_tracked" in remark for remark in back.fit.remarks)
+    assert set(ms.load_checkpoint(str(tmp_path / "back.ckpt"))) == set(cell.parameters_dict())
+
+
+def test_two_emitted_folders_are_two_checkpoints(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    for name, scale in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        save_file({"w": np.arange(3, dtype=np.float32) * scale}, tmp_path / name / "model.safetensors")
+        (tmp_path / name / "renames.json").write_text("{}")
+    runner = CliRunner()
+    for other, code in (("b", 0), ("c", 1)):
+        result = runner.invoke(main, ["diff", str(tmp_path / "a"), str(tmp_path / other)])
+        assert result.exit_code == code, result.output

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....ir import ModelError
+from ....ir import ModelError, RegraftError
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -44,8 +44,10 @@ class DecidedNumber(Exception):  # noqa: N818 - no error of anybody's
         self.place, self.real = place, real
 
 
-def export_error(module: Module, error: Exception) -> ModelError:
-    """E104 where torch.export refuses, E103 where the model itself raises on these inputs."""
+def export_error(module: Module, error: Exception) -> RegraftError:
+    """E104 where torch.export refuses, E103 where the model raises on these inputs; our own as it is."""
+    if isinstance(error, RegraftError):  # of an archive whose code is interpreted
+        return error
     if isinstance(error, DecidedNumber):
         first = error.__cause__
         assert isinstance(first, Exception), "a number is decided where the first way failed"

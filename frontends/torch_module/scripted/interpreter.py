@@ -367,6 +367,10 @@ class Interpreter:
     def _annotate(self, node: ast.Call, scope: _Scope) -> Any:
         return self._value(node.args[1], scope)
 
+    def _print(self, node: ast.Call, scope: _Scope) -> None:
+        for item in node.args:  # nothing is printed, as by the graph that is traced
+            self._value(item, scope)
+
     def _uninitialized(self, node: ast.Call, scope: _Scope) -> None:
         del node, scope
 
@@ -443,6 +447,7 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any, _Scope], Any]] = 
 _SPECIAL: dict[str, Callable[[Interpreter, ast.Call, _Scope], Any]] = {
     "annotate": Interpreter._annotate,
     "unchecked_cast": Interpreter._annotate,
+    "print": Interpreter._print,
     "uninitialized": Interpreter._uninitialized,
     "getattr": Interpreter._getattr,
     "range": Interpreter._range,

@@ -63,6 +63,7 @@ class Sizes(nn.Module):
 
     def forward(self, x):
         n, h, w = x.shape[0], x.shape[2], x.shape[3]
+        print("sizes", h, w)
         flat = self.fc(x.flatten(2).transpose(1, 2)).reshape(n, h * w // 2, 2, 6)
         wide = F.interpolate(x, size=(h * 2, w * 2), mode="bilinear", align_corners=False)
         return flat, self.up(x) + wide[:, :3], F.interpolate(x, scale_factor=0.5)
@@ -262,6 +263,7 @@ def test_code_that_is_no_operators_is_refused_and_not_run(name, plain, tmp_path,
     with pytest.raises(RegraftError) as found:
         regraft.load(path)
     assert message in str(found.value)
+    assert message != "is not read" or found.value.code == "E203"
     assert str(found.value.place or found.value).strip()
     assert time.process_time() - began < 20
     assert sorted(p.name for p in tmp_path.iterdir()) == ["net.pt"]
