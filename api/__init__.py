@@ -13,7 +13,7 @@ from ..frontends import Inputs, read, read_tree
 from ..frontends.inputs import by_input_name
 from ..frontends.registry import frontend_of_file
 from ..frontends.training_script import RecipeFunction
-from ..ir import Array, Graph
+from ..ir import Array, Graph, UsageError
 from ..ir.collector import pause_collector
 from ..passes import available_passes as own_passes
 from ..passes import default_pipeline, run_passes
@@ -164,6 +164,10 @@ def rewrite(
     return Rewritten(new, [change for _, made in results for change in made], rename_rows(new))
 
 
+_RECIPE_STEPS = 20
+"""The steps for which recipes are followed where none are given."""
+
+
 @phase("verify")
 @public_call()
 def verify(
@@ -178,7 +182,8 @@ def verify(
     oracle: str | Path | None = None,
     write_map: str | Path | None = None,
     recipes: tuple[str | RecipeFunction, str | RecipeFunction] | None = None,
-    steps: int = 20,
+    steps: int | None = None,
+    feed: Mapping[str, str] | None = None,
     html: str | Path | None = None,
     lang: str = "en",
     pieces: bool | None = None,
@@ -206,7 +211,12 @@ def verify(
         recipes: what trains each side, ``train.py:recipe`` (which **runs the file**) or a function: it gets
             the net and returns a dict, see `frontends.training_script.Script`. Settings are compared, and
             both are followed for `steps` steps from equal weights on equal seeded data. Implies `train`.
-        steps: how many steps of the recipes are followed.
+        steps: with `recipes`, how many steps of them are followed, 20 by default. Without, how many steps of
+            one token a decoder makes, each fed the cache of the step before: they are compared with one pass
+            over all tokens, and the source's with the target's, in place of all else.
+        feed: with `steps`, what feeds an input, where its name and shape do not tell: input -> an output,
+            ``+`` and an output that holds the new tokens alone, or ``token``, ``positions``, ``position``,
+            ``last``, ``length``, ``mask`` or ``same``; names may hold stars, ``{"past.*": "present.*"}``.
         html: a file to write the report to as a page, whatever it says; see `write_page`.
         lang: the page's language, "en" or "zh".
         pieces: whether a PyTorch module and what was written from it run with the weights of one piece in
@@ -228,8 +238,27 @@ def verify(
     from ..verification.verify_written import is_written, no_map
 
     settle_beside(source, target, map)
-    scripts = None if recipes is None else Recipes(*recipes, steps)
+    scripts = None if recipes is None else Recipes(*recipes, steps or _RECIPE_STEPS)
     train = train or scripts is not None
+    if feed and (steps is None or scripts is not None):
+        raise UsageError("E001", "expected --feed with --steps, and without --recipe", hint="add --steps K")
+    if scripts is None and steps is not None:
+        from .decoding import verify_steps
+
+        others = {"train": train, "expected": expected, "map": map, "oracle": oracle, "write_map": write_map}
+        return verify_steps(
+            source,
+            target,
+            inputs,
+            steps,
+            feed,
+            others,
+            pieces=pieces,
+            copy=copy,
+            html=html,
+            lang=lang,
+            **options,
+        )
     examples = inputs if inputs is not None or not isinstance(target, Graph) else target.origin.inputs
     graph = source if isinstance(source, Graph) else load(source, examples, **options)
     given = by_input_name(

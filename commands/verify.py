@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -60,9 +61,18 @@ from .printing import doing, echo, print_json, print_report, report_errors
 @click.option(
     "--steps",
     type=click.IntRange(1, 10_000),
-    default=20,
-    show_default=True,
-    help="Number of steps for which the recipes are followed.",
+    metavar="K",
+    help="For decoders: compare K steps of one token, each fed the cache of the step before, with one pass "
+    "over K tokens, and nothing else. With --recipe: follow the recipes for K steps (20).",
+)
+@click.option(
+    "--feed",
+    "feed",
+    multiple=True,
+    metavar="INPUT=WHAT",
+    help="With --steps, what feeds an input, where its name and shape do not tell: an output, such as "
+    "'past.*=present.*' (+OUTPUT for one that holds the new tokens alone), or token, positions, position, "
+    "last, length, mask or same; repeat.",
 )
 @pieces_option
 @certificate_option
@@ -81,7 +91,8 @@ def verify(
     copy: bool | None,
     write_map: Path | None,
     recipes: tuple[str, ...],
-    steps: int,
+    steps: int | None,
+    feed: tuple[str, ...],
     pieces: bool | None,
     certificate: bool | None,
     oracle: str | None,
@@ -102,31 +113,38 @@ def verify(
 
     For two MODELs written independently, regraft pairs the layers and copies SOURCE's weights into TARGET for
     the comparison; it also compares settings and initial distributions (the latter count with --train).
+
+    --steps checks a decoder with a cache of keys and values, or a net with a state: the first step that
+    differs comes first, then the cache, position or mask that is at fault.
     """
     from .. import api
     from ..verification.verify_written import require_target
 
     with report_errors(ctx):
         require_target(target, *(p for p in (map_,) if p is not None))
-        both = _both(recipes)
-        graph = load(source, loading)
+        both, feeding = _both(recipes), _feeding(feed)
+        stepped = steps is not None and both is None
+        # of two sides that are stepped each takes those of the inputs that it has
+        model = source if stepped else load(source, loading)
+        given: dict[str, Any] = loading.options() if stepped else {"trust": loading.trust}
         with doing(f"verifying {target}"):
-            found = oracle_for(ctx, graph, oracle)
             report = api.verify(
-                graph,
+                model,
                 target,
+                loading.parse_inputs() if stepped else None,
                 train=train,
                 map=map_,
                 copy=copy,
-                oracle=found,
+                oracle=None if isinstance(model, str) else oracle_for(ctx, model, oracle),
                 write_map=write_map,
                 recipes=both,
                 steps=steps,
+                feed=feeding,
                 html=html,
                 pieces=pieces,
                 certificate=certificate,
                 lang=language(),
-                trust=loading.trust,
+                **given,
             )
         if as_json:
             print_json(report.to_json())
@@ -137,6 +155,23 @@ def verify(
             if html is not None:
                 echo(f"wrote {html}")
         ctx.exit(0 if report.passed else 1)
+
+
+def _feeding(feed: tuple[str, ...]) -> dict[str, str] | None:
+    """Return input -> what feeds it, of the --feed options; None for none.
+
+    Raises:
+        UsageError: for a text of another form.
+    """
+    from ..ir import UsageError
+
+    found: dict[str, str] = {}
+    for text in feed:
+        name, equals, what = text.partition("=")
+        if not (name and equals and what):
+            raise UsageError("E001", f"expected --feed INPUT=WHAT, got `{text}`")
+        found[name] = what
+    return found or None
 
 
 def _both(recipes: tuple[str, ...]) -> tuple[str, str] | None:

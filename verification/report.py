@@ -12,6 +12,7 @@ from .report_text import render, tables_of, tell_causes
 
 if TYPE_CHECKING:
     from .certificate.verdict import Certificate
+    from .decoding.report import Steps
     from .recipes.report import RecipeReport
     from .structure.report import Structure
     from .two_nets.report import Laws, Nets
@@ -155,6 +156,7 @@ class Report:
         certificate: the exact comparison of the source as read with the target as read back; None where
             there was none.
         unshown: outputs that the certificate alone shows to be equal -> why no run does ("nan everywhere").
+        steps: how a decoder was stepped; None where steps were not asked for.
     """
 
     source: str
@@ -178,6 +180,7 @@ class Report:
     one_model: bool = False
     certificate: Certificate | None = None
     unshown: dict[str, str] = field(default_factory=dict)
+    steps: Steps | None = None
 
     @property
     def passed(self) -> bool:
@@ -247,10 +250,10 @@ class Report:
             row.passed is False for row in [*self.modules, *self.training, *self.nodes]
         )
         compared = [row for row in self.modules if row.passed is not None]
-        what = (
-            f"{len(self.outputs)} output{'s' if len(self.outputs) != 1 else ''} and "
-            f"{len(compared)} of {len(self.modules)} module calls compared"
-        )
+        what = f"{len(self.outputs)} output{'s' if len(self.outputs) != 1 else ''}"
+        if self.steps is None:
+            what += f" and {len(compared)} of {len(self.modules)} module calls"
+        what += " compared"
         if self.training:
             trained = sum(row.passed is not None for row in self.training)
             what += f", {trained} of {len(self.training)} parameters and statistics trained one step"
@@ -268,6 +271,7 @@ class Report:
             alone = [f"`{name}` ({why.partition(', and ')[0]})" for name, why in self.unshown.items()]
             return f"{to}: {what}; no run shows {', '.join(alone)}" if alone else f"{to}: {what}"
         found = [] if self.recipes is None else [self.recipes.differences()]
+        found += [] if self.steps is None else [self.steps.differences()]
         if failed:
             return f"DIFFERENT{' in ' + found[0] if any(found) else ''}: {what}, {failed} beyond tolerance"
         if self.nets is not None and not self.nets.passed:

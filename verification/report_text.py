@@ -62,7 +62,7 @@ def tell_causes(report: Report) -> list[str]:
 
 def _divergence(report: Report) -> list[str]:
     """Return where the target goes wrong first, and what to write there."""
-    lines: list[str] = []
+    lines: list[str] = [] if report.steps is None else [*report.steps.causes]
     typed = [row for row in report.outputs if not row.passed and row.reason.startswith(_TYPES)]
     if typed:
         many = f"{len(typed)} of {len(report.outputs)} outputs"
