@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, MutableMapping
+from functools import partial
 from operator import is_
 from typing import Any
 
@@ -42,7 +44,7 @@ class Snapshot:
     ) -> None:
         self.tensors: list[Any] = []
         self.has_changed = False
-        self._undo: list[Callable[[], bool]] = []
+        self._keep: list[Callable[[], Callable[[], bool]]] = []  # each notes the state of an object
         self._empty: list[Any] = []
         self._is_module, self._is_tensor = is_module, is_tensor
         self._seen: dict[int, Any] = {}  # alive, so that no other object gets an id of theirs
@@ -58,8 +60,21 @@ class Snapshot:
             callables = self._look_into(v for v in values if self._is_own(v, code))
             classes = list(self._kinds)[known:]
         self.functions: frozenset[types.FunctionType] = code.functions
-        self._undo += code.undo
-        self._undo += [_class_kept(k) for k in {*self._kinds, *code.classes} if not _is_of_library(k)]
+        self._keep += code.keep
+        self._keep += [
+            partial(_class_kept, k) for k in {*self._kinds, *code.classes} if not _is_of_library(k)
+        ]
+        self._undo = [keep() for keep in self._keep]
+
+    def again(self) -> Snapshot:
+        """Return the state of the same objects now, where no code of the models has run since."""
+        found = copy.copy(self)
+        found.has_changed = False
+        found._empty = [container for container in self._empty if not container]
+        filled = [partial(container_kept, container) for container in self._empty if container]
+        found._keep = [*self._keep, *filled]
+        found._undo = [keep() for keep in found._keep]
+        return found
 
     def _look_into(self, models: Iterable[Any]) -> list[Any]:
         """Note the state of objects and of all that they hold; returns the callables among these."""
@@ -85,13 +100,13 @@ class Snapshot:
             elif sort == "container" and not found:
                 self._empty.append(found)
             elif sort == "container":
-                self._undo.append(container_kept(found))
+                self._keep.append(partial(container_kept, found))
                 held = list(found.values()) if isinstance(found, MutableMapping) else found
             elif sort == "object":
                 attributes = getattr(found, "__dict__", None)
                 if type(attributes) is dict:
                     self._kinds.update(dict.fromkeys(type(found).__mro__))
-                    self._undo.append(container_kept(attributes))
+                    self._keep.append(partial(container_kept, attributes))
                     held = attributes.values()
             waiting += [value for value in held if type(value) not in USUAL_ATOMS]
         return callables

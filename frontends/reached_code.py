@@ -42,13 +42,13 @@ class ReachedCode:
         own: the names of the Python modules that define the model's classes and functions.
 
     Attributes:
-        undo: what puts back the global names and closures that the code assigns, and empties caches of
-            functools of what has been added since.
+        keep: functions that note global names and closures that the code assigns, and caches of functools;
+            each returns the function that puts them back, and empties caches of what has been added since.
         classes: the model's own among those found.
     """
 
     def __init__(self, own: Iterable[str | None]) -> None:
-        self.undo: list[_Undo] = []
+        self.keep: list[Callable[[], _Undo]] = []
         self.classes: list[type] = []
         self._own = {_package(name) for name in own} - _LIBRARIES
         self._names: set[str] = set()
@@ -103,7 +103,7 @@ class ReachedCode:
             function = getattr(found, "__wrapped__", None)
             if _package(getattr(function, "__module__", None)) in _LIBRARIES:
                 return []
-            self.undo.append(_cache_kept(found))
+            self.keep.append(functools.partial(_cache_kept, found))
             return [function]
         if isinstance(found, property):
             return [found.fget]
@@ -145,9 +145,9 @@ class ReachedCode:
             return [v for v in found if isinstance(v, (types.FunctionType, _CACHED))]
         stored = {name for code in codes for name in _stored_globals(code)}
         if stored:
-            self.undo.append(_names_kept(home, stored))
+            self.keep.append(functools.partial(_names_kept, home, stored))
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            self.undo.append(_cell_kept(cell))
+            self.keep.append(functools.partial(_cell_kept, cell))
             if name != "__class__":  # of `super()`, which makes no object
                 found += _contents(cell)
         found += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]

@@ -95,22 +95,29 @@ def test_unused_parameters_follow_by_module_path_although_the_order_is_kept():
     assert graph.order()[-2:] == keys[::-1]
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_collector_is_as_it_was_after_a_pause_also_after_an_error(enabled):
-    was = gc.isenabled()
-    try:
-        (gc.enable if enabled else gc.disable)()
-        seen = []
-        with pytest.raises(ZeroDivisionError), pause_collector():
-            seen.append(gc.isenabled() or 1 / 0)
-        assert seen == []
-        assert gc.isenabled() is enabled
+@pytest.mark.parametrize("threshold", [(700, 10, 10), (90_000, 5, 5), (0, 10, 10)])
+def test_the_collector_is_as_it_was_after_a_pause_also_after_an_error(threshold):
+    was = gc.get_threshold()
+    seen = []
+
+    def fail():
         with pause_collector():
-            seen.append(gc.isenabled())
-        assert seen == [False]
-        assert gc.isenabled() is enabled
+            seen.append(gc.get_threshold())
+            with pause_collector():
+                seen.append(gc.get_threshold())
+            raise ZeroDivisionError
+
+    try:
+        gc.set_threshold(*threshold)
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert gc.get_threshold() == threshold
     finally:
-        (gc.enable if was else gc.disable)()
+        gc.set_threshold(*was)
+    assert seen[0] == seen[1]
+    young, _, old = seen[0]
+    assert young >= threshold[0]
+    assert (old > 10**6) is (young > 0) is (threshold[0] > 0)  # old objects are left alone
 
 
 @contextmanager

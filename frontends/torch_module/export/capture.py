@@ -407,7 +407,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         calls.clear()
         repetition = Repetition(module, calls)
         found = None
-        with repetition.repeating(), structure_kept(module) as before:
+        with repetition.repeating(), structure_kept(module, state) as before:
             try:
                 found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
             except Exception:
@@ -417,7 +417,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         drawn = repetition.count > 0 and repetition.takes_back_draws()
         if found is None or drawn or (repetition.count and before.has_changed):
             calls.clear()
-            with structure_kept(module):  # what one trace has left in a cache is nothing to the next
+            with structure_kept(module, state):  # what one trace has left in a cache is nothing to the next
                 found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
         return without_new_buffers(without_vmap(found))
 

@@ -94,7 +94,7 @@ PATCHES = (
     Patch(
         "torch.fx.experimental.proxy_tensor:_ModuleStackTracer",
         "create_node",
-        "marks the casts to float32 that code writes out",
+        "marks the casts to float32 that code writes out; describes the frames of models alone",
         saves_only=True,
     ),
     Patch("torch.nn:Module", "__setattr__", "counts the attributes that a forward assigns", saves_only=True),

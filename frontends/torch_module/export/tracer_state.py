@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from .module_likeness import Unlike
 
 if TYPE_CHECKING:
     from torch.fx import Node
+
+_SHOWN_ALIKE = 3
+"""Frames alike that Python shows of many."""
 
 
 def set_node(tracer: Any, tensor: Any, node: Node, constant: Any) -> None:
@@ -82,12 +88,65 @@ def stack_around(tracer: Any) -> list[tuple[str, tuple[str, str]]]:
     ]
 
 
+_shown: dict[int, tuple[CodeType, bool]] = {}
+_texts: dict[tuple[int, int], str] = {}
+
+
 def lines_here(tracer: Any) -> str:
-    """Return the lines of code that lead here, as torch gives them to a node."""
+    """Return the lines of code that lead here, as torch gives them to a node, read off Python's own frames.
+
+    torch describes each frame of the stack before it sorts out all but a few: a tenth of an export's time.
+    """
     from torch.utils._traceback import CapturedTraceback
 
-    frames = tracer._filter_traceback_frames(CapturedTraceback.extract().summary())
-    return "".join(frames.format()).strip()
+    if not tracer._record_forward_stack_traces_only:
+        frames = tracer._filter_traceback_frames(CapturedTraceback.extract().summary())
+        return "".join(frames.format()).strip()
+    frame, texts = sys._getframe(1), []
+    while frame is not None:
+        code = frame.f_code
+        known = _shown.get(id(code))
+        if known is None:
+            known = _shown[id(code)] = code, _is_shown(code)  # held, so that no other takes its identity
+        if known[1]:
+            line = frame.f_lineno
+            text = _texts.get((id(code), line))
+            if text is None:
+                text = _texts[id(code), line] = _text(code, line)
+            texts.append(text)
+        frame = frame.f_back
+    return "".join(_without_many_alike(texts[::-1])).strip()
+
+
+def forget_code() -> None:
+    """Forget the code of the models that were traced."""
+    _shown.clear()
+    _texts.clear()
+
+
+def _is_shown(code: CodeType) -> bool:
+    """Whether torch shows the calls of a function in the lines that lead to a node."""
+    from torch.fx import proxy
+    from torch.fx.experimental.symbolic_shapes import uninteresting_files
+
+    name, file = code.co_name, code.co_filename
+    anchors: Any = getattr(proxy, "_STACK_TRACE_ANCHORS", ())
+    shown = name == "forward" or file.endswith("torch/__init__.py") or (file, name) in anchors
+    return shown and file not in uninteresting_files()
+
+
+def _text(code: CodeType, line: int) -> str:
+    frames = [traceback.FrameSummary(code.co_filename, line, code.co_name)]
+    return "".join(traceback.StackSummary.from_list(frames).format())
+
+
+def _without_many_alike(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts of frames; of a line that calls itself over and over the first three."""
+    for text, run in groupby(texts):
+        repeated = len(list(run)) - _SHOWN_ALIKE
+        yield text * (min(repeated, 0) + _SHOWN_ALIKE)
+        if repeated > 0:
+            yield f"  [Previous line repeated {repeated} more time{'s' if repeated > 1 else ''}]\n"
 
 
 def modes() -> tuple[Any, ...]:

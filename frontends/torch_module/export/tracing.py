@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from .patches import original, patched
 from .shape_rules import shapes_by_rule
+from .tracer_state import forget_code, lines_here
 
 if TYPE_CHECKING:
     import torch
     from torch.nn import Module
+
+_TRACER = "torch.fx.experimental.proxy_tensor:_ModuleStackTracer"
 
 
 @contextmanager
@@ -33,8 +36,36 @@ def lean_tracing(module: Module) -> Iterator[None]:
         proxies = "torch.fx.experimental.proxy_tensor"
         stack.enter_context(patched(proxies, _extract_tensor_metadata=lambda _value: None))
         stack.enter_context(patched("torch.utils._traceback", _extract_symbolized_tb=_frames))
+        stack.enter_context(_lines_off_frames())
         stack.enter_context(_failed_calls_end())
         yield
+
+
+@contextmanager
+def _lines_off_frames() -> Iterator[None]:
+    """Give nodes the lines of code that lead to them without torch's description of the whole stack."""
+    make = original(_TRACER, "create_node")
+    if make is None:
+        yield
+        return
+
+    def create_node(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.record_stack_traces:
+            return make(self, *args, **kwargs)
+        self.record_stack_traces = False
+        try:
+            node = make(self, *args, **kwargs)
+        finally:
+            self.record_stack_traces = True
+        if not node.stack_trace and (lines := lines_here(self)):
+            node.stack_trace = lines
+        return node
+
+    try:
+        with patched(_TRACER, create_node=create_node):
+            yield
+    finally:
+        forget_code()
 
 
 def _failed_calls_end() -> AbstractContextManager[None]:

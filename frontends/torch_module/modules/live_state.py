@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dis import get_instructions
-from functools import cache
+from functools import cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +41,10 @@ class _Snapshot(Snapshot):
         wrapper = native._functorch.is_functorch_wrapped_tensor
         self.tensors = [t for t in self.tensors if not wrapper(t)]
         plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-        self._undo += [_tensor_kept(t) for t in self.tensors if type(t) in plain]
-        self._undo += [container_kept(t.__dict__) for t in self.tensors if type(t) in plain]
+        own = [partial(_tensor_kept, t) for t in self.tensors if type(t) in plain]
+        own += [partial(container_kept, t.__dict__) for t in self.tensors if type(t) in plain]
+        self._keep += own
+        self._undo += [keep() for keep in own]
         self.tensors += [t.grad for t in self.tensors if t.is_leaf and t.grad is not None]
 
 
@@ -89,16 +91,20 @@ def may_assign(functions: Iterable[FunctionType]) -> bool:
 
 
 @contextmanager
-def structure_kept(module: Module) -> Iterator[Snapshot]:
+def structure_kept(module: Module, before: Snapshot | None = None) -> Iterator[Snapshot]:
     """Restore attributes, containers and tensors of a module after a block in which it may be traced.
 
     The snapshot that the block gets says afterwards whether it had changed anything.
 
     So are values of tensors that it does not register, on which torch.export computes.
+
+    Args:
+        module: the module.
+        before: a snapshot of it since which its code has not run, so that it holds the same objects.
     """
     import torch
 
-    snapshot = _Snapshot(module)
+    snapshot = _Snapshot(module) if before is None else before.again()
     kind = torch.nn.Module  # whose `parameters` an attribute of the module's own may hide
     registered = {id(t) for t in (*kind.parameters(module), *kind.buffers(module))}
     memories = {

@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from torch.utils import _traceback
 
 import regraft
-from regraft.frontends.torch_module.export import capture, shape_rules
+from regraft.frontends.torch_module.export import capture, shape_rules, tracer_state, tracing
 from regraft.frontends.torch_module.export import opaque_layers as whole
 
 
@@ -46,6 +46,29 @@ def test_the_graph_is_the_same_without_any_saving(monkeypatch):
     places = {node.location for node in lean.operators()}
     assert places == {node.location for node in plain.operators()}
     assert any(Path(__file__).name in place for place in places)
+
+
+class Nested(nn.Module):
+    """Calls itself on one line, so that Python shows few of the frames."""
+
+    def forward(self, x, depth):
+        return self.forward(x, depth - 1) if depth else nn.functional.relu(x)
+
+
+@pytest.mark.parametrize("depth", [0, 2, 3, 4, 6])
+def test_the_lines_that_lead_to_a_node_are_those_that_torch_gives(depth, monkeypatch):
+    found = []
+
+    def both(tracer):
+        frames = tracer._filter_traceback_frames(_traceback.CapturedTraceback.extract().summary())
+        found.append((tracer_state.lines_here(tracer), "".join(frames.format()).strip()))
+        return found[-1][0]
+
+    monkeypatch.setattr(tracing, "lines_here", both)
+    regraft.load(nn.ModuleDict({"a": Nested()})["a"], (np.zeros((2, 3), np.float32), depth))
+    assert any("in forward" in ours for ours, _ in found)
+    assert any("repeated" in ours for ours, _ in found) is (depth > 2)
+    assert all(ours == torchs for ours, torchs in found)
 
 
 @pytest.mark.parametrize("fails", [False, True])
