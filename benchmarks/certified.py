@@ -17,8 +17,10 @@ import contextlib
 import datetime
 import io
 import json
+import math
 import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -79,11 +81,25 @@ def torch_cases(corpus: str) -> Iterator[Case]:
             yield case.id, lambda _, case=case: load(case)
 
 
+def windows_fit(graph: Any) -> bool:
+    """Whether no pool's window is larger than its padded image, which runtimes may still accept."""
+    for node in graph.operators():
+        kernel = node.ints("kernel_shape") if node.traits.pool else None
+        if kernel:
+            n, pads = len(kernel), node.spatial("pads", len(kernel))
+            sizes = (graph.type_of(graph.operands(node.key)[0]).shape or ())[2:]
+            room = zip(kernel, sizes, pads[:n], pads[n:], strict=False)
+            if any(isinstance(d, int) and k > d + before + after for k, d, before, after in room):
+                return False
+    return True
+
+
 def mxnet_cases() -> Iterator[Case]:
     """Symbols of MXNet's zoos."""
     folder = str(Path(os.environ["CORPORA"], "mxnet"))
     sys.path.insert(0, folder)
     import corpus  # type: ignore[import-not-found]
+    import onnxruntime
 
     there = corpus.Corpus(folder)
 
@@ -93,11 +109,15 @@ def mxnet_cases() -> Iterator[Case]:
         case, prefix = there.case(name), str(room / "case")
         case.write(prefix)
         given = {k: v[:1] if v.ndim > 1 else v for k, v in case.inputs().items()}
+        small = {k: v[:, :, :SIDE, :SIDE] if v.ndim == 4 else v for k, v in given.items()}
         try:
-            small = {k: v[:, :, :SIDE, :SIDE] if v.ndim == 4 else v for k, v in given.items()}
-            return regraft.load(f"{prefix}-symbol.json", small)
-        except regraft.RegraftError:
+            graph = regraft.load(f"{prefix}-symbol.json", small)
+            regraft.save(regraft.rewrite(graph).graph, room / "small.onnx")
+            session = onnxruntime.InferenceSession(room / "small.onnx")
+            session.run(None, {i.name: small[i.name] for i in session.get_inputs()})
+        except Exception:  # it takes images of one size
             return regraft.load(f"{prefix}-symbol.json", case.inputs())
+        return graph if windows_fit(graph) else regraft.load(f"{prefix}-symbol.json", case.inputs())
 
     for row in json.loads(Path(folder, "index.json").read_text("utf-8"))["cases"]:
         if row["kind"] == "zoo":
@@ -159,33 +179,31 @@ def certified(load: Callable[[Path], Any], to: str, put: Callable[[Row], None]) 
 
 
 def sweep(corpus: str, to: str, every: int, first: int, seconds: float, out: Path) -> None:
-    """Certify every n-th model of a corpus, each in a process that has some seconds."""
+    """Certify every n-th model of a corpus, each in a process that has some seconds of processor time."""
     for name, load in list(cases_of(corpus))[first::every]:
         ours, theirs = multiprocessing.Pipe()
 
         def run(load: Callable[[Path], Any] = load, theirs: Any = theirs) -> None:
+            used = time.process_time()
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(used + seconds), resource.RLIM_INFINITY))
             try:
                 certified(load, to, theirs.send)
             except BaseException as error:
                 theirs.send({"error": f"{type(error).__name__}: {error}"[:300]})
-            theirs.send(None)
 
         process = multiprocessing.get_context("fork").Process(target=run)
         process.start()
+        theirs.close()
         row: Row = {"corpus": corpus, "case": name, "to": to}
-        end = time.monotonic() + seconds
-        while ours.poll(max(0.0, end - time.monotonic())):
-            part = ours.recv()
-            if part is None:
-                break
-            row |= part
-        else:
-            row["error"] = "over time"
-        process.kill()
+        with contextlib.suppress(EOFError):
+            while True:
+                row |= ours.recv()
         process.join()
+        if process.exitcode:
+            row["error"] = "over time"
         with out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        print(name, row.get("grade") or row.get("error"), row.get("why", ""), flush=True)
+        print(name, row.get("grade") or row.get("error"), row.get("why", [])[:3], flush=True)
 
 
 def _write(model: Any, example: Any, _: Path, file: Path) -> None:
