@@ -43,6 +43,7 @@ from .own_calls import is_constant, own_calls
 from .scales import find_scales
 from .scopes import Modules, Scope, class_of, root_class, scopes_of
 from .torch_exporter import Traced, undo_optimisations
+from .transposed_copies import read_transposed_copies
 from .weights import Weights
 
 _PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
@@ -129,7 +130,7 @@ def read(model: object, inputs: Sequence[tuple[str, np.ndarray | None]], options
 
     traced = undo_optimisations(proto, stored)
     if traced is None:
-        return built(Traced(proto, stored))
+        return built(read_transposed_copies(proto, stored))
     try:
         return built(traced)
     except (InvalidGraphError, ModelError, UnsupportedError):

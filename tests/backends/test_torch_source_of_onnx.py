@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import warnings
 from itertools import count
 from pathlib import Path
 
@@ -647,3 +648,36 @@ def test_8_bit_floats_are_compared_with_onnx_runtimes(tmp_path):
     graph = regraft.load(model_of(head, "y = Cast<to=17>(x)"), {"x": floats(8)})
     _, report = regraft.rewrite_file(graph, regraft.rewrite(graph), tmp_path / "net", to="torch")
     assert report.passed
+
+
+class Tied(torch.nn.Module):
+    """A decoder whose head is its table, with a bias or without."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.embed = torch.nn.Embedding(20, 6)
+        self.body = torch.nn.Linear(6, 6)
+        self.head = torch.nn.Linear(6, 20, bias=bias)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        return self.head(self.body(self.embed(x)).relu())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_table_that_the_older_exporter_stores_twice_is_one_parameter(bias, tmp_path):
+    net, x = Tied(bias).eval(), torch.randint(0, 20, (2, 5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(net, (x,), str(tmp_path / "tied.onnx"), dynamo=False)
+    assert len(onnx.load(tmp_path / "tied.onnx").graph.initializer) == 4 + bias  # of 3 and the bias
+    graph = regraft.load(tmp_path / "tied.onnx")
+    folder = tmp_path / "out"
+    again = built(regraft.rewrite(graph, to="torch").graph, folder)
+    text = (folder / "model.py").read_text()
+    assert "self.head = nn.Linear(" in text
+    assert again.head.weight is again.embed.weight
+    again.load_state_dict(net.state_dict())
+    for each in (net, again):
+        each(x).square().sum().backward()
+    torch.testing.assert_close(again.embed.weight.grad, net.embed.weight.grad)
