@@ -156,6 +156,14 @@ def test_a_training_step_is_the_sources(normalised):
             torch.testing.assert_close(other, own, msg=name)
 
 
+def test_a_norm_that_is_the_whole_net_averages_no_batches_but_runs(tmp_path):
+    x = torch.randn(4, 3, 5, 5)
+    module, _ = emitted(nn.BatchNorm2d(3, momentum=None).eval(), (x,), tmp_path / "out")
+    built = module.build().train()
+    torch.testing.assert_close(built(x), nn.BatchNorm2d(3)(x))
+    torch.testing.assert_close(built.running_mean, x.mean((0, 2, 3)) / 10)
+
+
 def test_statistics_and_biases_are_written_as_what_they_are(normalised):
     text = normalised[2]
     assert "training=self.training, momentum=0.3" in " ".join(text.split()).replace("( ", "(")

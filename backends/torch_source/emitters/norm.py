@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....ir import CUMULATIVE, Parameter
+from ....ir import CUMULATIVE, Parameter, moving_momentum
 from ...source.dialect import ABSENT_PARAMETER
 from ...source.emitting import (
     Always,
@@ -90,7 +90,7 @@ def batch_norm(view: View) -> NnLayer:
         name,
         num_features=size,
         epsilon=view.operator.float("epsilon"),
-        momentum=_momentum(view),
+        momentum=None if view.operator.float("momentum") == CUMULATIVE else _momentum(view),
         affine=len(filled) < 2,
         laws=(*laws_of_layer(view, name, held), *_unshifted(filled)),
         dtype=dtype_argument(held["running_var"]),
@@ -99,11 +99,10 @@ def batch_norm(view: View) -> NnLayer:
     return NnLayer(constructor, tuple(states), extra=(*fixed, _COUNTER))
 
 
-def _momentum(view: View) -> float | None:
-    """Return the share of the new value in running statistics; None where they average all batches."""
-    if view.operator.float("momentum") == CUMULATIVE:
-        return None
-    return round(float(np.float32(1) - np.float32(view.operator.float("momentum"))), 7)
+def _momentum(view: View) -> float:
+    """Return the share of the new value in running statistics, which the function takes as a number."""
+    kept = moving_momentum(view.operator.float("momentum"))
+    return round(float(np.float32(1) - np.float32(kept)), 7)
 
 
 def _keeps_statistics(view: View) -> bool:
