@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
-from ..ir import Graph, UsageError
+from ..ir import BackendError, Graph, UsageError
 from ..ir.analysis.absence import require_values
 from ..ir.declarations import Declaration, declare_domain
 
@@ -313,7 +314,31 @@ def write(graph: Graph, path: Path, to: str, *, force: bool = False, **options: 
     """
     require_fitting(path, to, options)
     require_values(graph)
+    require_storable_names(graph)
     return find_target(to).load().write(graph, path, force=force, **options)
+
+
+def require_storable_names(graph: Graph) -> None:
+    """Check that a file can hold every name: UTF-8 has no half of a surrogate pair.
+
+    Raises:
+        BackendError: for the first that it cannot hold (E602).
+    """
+    paths = (graph.modules.path(module.key) for module in graph.modules)
+    held = (name for parameter in graph.parameters() for name in (parameter.name, parameter.declared))
+    ends = (*(node.name for node in graph.input_nodes()), *(name for name, _ in graph.outputs))
+    for name in (*paths, *held, *ends):
+        lone = None if name.isascii() else _SURROGATE.search(name)
+        if lone is not None:
+            raise BackendError(
+                "E602",
+                f"expected names in UTF-8, got the lone surrogate U+{ord(lone[0]):04X} in `{name}`",
+                place=f"graph `{graph.name}`",
+                hint="give the module, parameter, input or output another name",
+            )
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def require_fitting(path: Path, to: str, options: Mapping[str, object]) -> None:

@@ -206,3 +206,23 @@ def test_names_of_torch_that_no_attribute_has_stay(tmp_path: Path) -> None:
     net, x = imported(tmp_path / "o", "numbered").build(), torch.rand(2, 3)
     torch.testing.assert_close(net(x), source(x))
     net.load_state_dict(source.state_dict())
+
+
+class Halved(nn.Module):
+    """A module whose name no file can hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_module("a\ud800", nn.Linear(2, 2))
+
+    def forward(self, x):
+        return self._modules["a\ud800"](x)
+
+
+@pytest.mark.parametrize("to", ["torch", "mindspore", "onnx", "mxnet"])
+def test_a_lone_surrogate_is_one_error(to: str, tmp_path: Path) -> None:
+    graph = regraft.load(Halved(), (torch.ones(1, 2),))
+    out = tmp_path / ("net.onnx" if to == "onnx" else "net")
+    with pytest.raises(regraft.RegraftError, match=r"E602 expected names in UTF-8, got .*U\+D800"):
+        regraft.save(regraft.rewrite(graph).graph, out, to=to)
+    assert not out.exists()
