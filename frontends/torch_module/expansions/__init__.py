@@ -12,6 +12,7 @@ from . import (
     index,
     loss,
     pool,
+    quantised,
     regions,
     select,
     strided,
@@ -19,7 +20,9 @@ from . import (
 from .complex_numbers import expansion as complex_expansion
 from .table import Expansions, Inexpressible
 
-EXPANSIONS = Expansions(*(family.table for family in (index, loss, pool, regions, select, strided)))
+EXPANSIONS = Expansions(
+    *(family.table for family in (index, loss, pool, quantised, regions, select, strided))
+)
 
 assert fourier.table is complex_functions.table is complex_numbers.table  # which the imports have filled
 IN_PARTS = frozenset(complex_numbers.table)

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import keyword
 import re
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
-_OPERATOR = re.compile(r"torch\.ops\.(aten|prims)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)\Z", re.ASCII)
+_OPERATOR = re.compile(
+    r"torch\.ops\.(aten|prims|quantized_decomposed|torchao)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)\Z", re.ASCII
+)
+_OF_PACKAGES = {
+    "quantized_decomposed": ("torch.ao.quantization.fx._decomposed", None),
+    "torchao": ("torchao.quantization", ("choose_qparams_affine", "dequantize_affine", "quantize_affine")),
+}
+"""Namespace -> the module that registers its operators, and those of them that compute only; None for all."""
 _HIGHER = re.compile(r"torch\.ops\.higher_order\.(\w+)\Z", re.ASCII)
 _WITH_FILES = frozenset({"from_file", "_print", "save"})
 """Operators of ``aten`` that write: `from_file` makes the file that it names."""
@@ -81,12 +89,19 @@ _LONGEST = 2000
 def _is_dispatched(namespace: str, name: str, overload: str) -> bool:
     """Whether torch's dispatcher has it, as against functions of TorchScript alone (``aten::save``)."""
     full = f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}")
-    return full in _dispatched()
+    package, names = _OF_PACKAGES.get(namespace, ("", None))
+    return (names is None or name in names) and full in _dispatched(package)
 
 
 @cache
-def _dispatched() -> frozenset[str]:
+def _dispatched(package: str) -> frozenset[str]:
+    """Return the names of all operators; with those of a module, if it is installed."""
+    import importlib
+
     import torch
 
+    if package:
+        with suppress(ImportError):
+            importlib.import_module(package)
     library: Any = torch._C
     return frozenset(library._dispatch_get_all_op_names())

@@ -12,6 +12,7 @@ from . import (
     linear_algebra,
     loss,
     math,
+    quantised,
     reduce,
     resize,
     selection,
@@ -28,6 +29,7 @@ _FILES = (
     linear_algebra,
     loss,
     math,
+    quantised,
     reduce,
     resize,
     selection,
@@ -36,4 +38,10 @@ _FILES = (
 _EXPANDED = (complex_functions, complex_numbers, expansions, special)
 
 FAMILIES = {f.__name__.rpartition(".")[2]: f.GROUPS for f in (*_FILES, *_EXPANDED)}
-REFUSED = [*complex_functions.REFUSED, *expansions.REFUSED, *linear_algebra.REFUSED, *special.REFUSED]
+REFUSED = [
+    *complex_functions.REFUSED,
+    *expansions.REFUSED,
+    *linear_algebra.REFUSED,
+    *quantised.REFUSED,
+    *special.REFUSED,
+]
