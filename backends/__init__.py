@@ -349,9 +349,11 @@ def require_fitting(path: Path, to: str, options: Mapping[str, object]) -> None:
     """
     target = find_target(to)
     if target.suffix and path.suffix != target.suffix:
-        raise UsageError("E001", f"expected {target.writes} as output, got `{path}`")
+        hint = f"name the output `{path.name}{target.suffix}`, or leave the target out"
+        raise UsageError("E001", f"expected {target.writes} as output, got `{path}`", hint=hint)
     if not target.suffix and infer_target(path) is not None:
-        raise UsageError("E001", f"expected {target.writes} for `{to}`, got `{path}`")
+        hint = f"name a folder, `{path.stem}`, or leave the target out"
+        raise UsageError("E001", f"expected {target.writes} for `{to}`, got `{path}`", hint=hint)
     backend = target.load().write
     unknown = [name for name in options if name not in signature(backend).parameters]
     if unknown:
