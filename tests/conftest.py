@@ -81,3 +81,11 @@ def pytest_addoption(parser):
 @pytest.fixture
 def update_goldens(request):
     return request.config.getoption("--update-goldens")
+
+
+@pytest.fixture
+def without_search(monkeypatch):
+    """No cause is searched for in a target's methods, up to 12 seconds: the verdict alone is wanted."""
+    from regraft.verification.causes import finding
+
+    monkeypatch.setattr(finding, "_SECONDS", 0.0)

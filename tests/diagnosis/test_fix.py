@@ -56,6 +56,7 @@ def test_diff_writes_nothing(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.glob("*.py*")] == ["grown.py"]
 
 
+@pytest.mark.usefixtures("without_search")
 def test_an_edit_that_does_not_equal_its_reference_is_not_written(tmp_path: Path) -> None:
     path = written(tmp_path, POSTED)
     other = written(

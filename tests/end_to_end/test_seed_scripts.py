@@ -85,6 +85,7 @@ class TestGuide:
         assert [n for n in frozen if "moving" not in n] == ["extractor.first.weight", "extractor.first.bias"]
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("without_search")
     def test_precision_that_differs_is_the_first_thing_said(self) -> None:
         found = invoke("verify", DIGITS, f"{GUIDE}:Half", "--input", "2x1x14x14", code=1).stdout
         assert "expected element type float32, got float16: the target computes" in found.splitlines()[1]

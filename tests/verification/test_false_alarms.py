@@ -142,6 +142,7 @@ class HalfInsidePort(nn.Cell):
         return self.b(x).astype(ms.float32)
 
 
+@pytest.mark.usefixtures("without_search")
 @pytest.mark.parametrize("seed", range(4))
 def test_modules_that_compute_in_float16_behind_a_float32_output(seed: int) -> None:
     inputs = np.random.default_rng(seed).standard_normal((3, 32)).astype(np.float32)

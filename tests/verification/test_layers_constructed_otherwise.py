@@ -11,7 +11,6 @@ import pytest
 import regraft
 from regraft.frontends.differences import Difference
 from regraft.verification import verifying
-from regraft.verification.causes import finding
 
 from ..frontends.difference_nets import write_net
 
@@ -140,11 +139,9 @@ def test_right_layers_are_equal(tmp_path: Path) -> None:
     assert "affine=" not in report.render()
 
 
+@pytest.mark.usefixtures("without_search")
 @pytest.mark.parametrize("rows", [ROWS, UNFITTING], ids=["fitting", "other parameters"])
-def test_wrong_layers_are_named_at_their_lines(
-    rows: list[Difference], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finding, "_SECONDS", 0.0)
+def test_wrong_layers_are_named_at_their_lines(rows: list[Difference], tmp_path: Path) -> None:
     source, port = net_of(rows, "torch", tmp_path), net_of(rows, "naive", tmp_path)
     text = regraft.verify(source.reference, port.reference, [str(source.size)]).render()
     assert text.startswith("DIFFERENT")
