@@ -180,10 +180,13 @@ def _loop(lowering: Lowers, frame: Frame, call: Call) -> list[Value]:
     count = len(states)
     slices = [t and t.with_shape(None if t.shape is None else (None, *t.shape)) for t in results[1 + count :]]
     types = [_merged(pair) for pair in zip(states, results[1 : 1 + count], strict=True)]
+    condition = call.optional(1)
+    if condition is None and not initial:  # a graph has no absent operands at the end
+        condition = frame.b.constant(True, "bool")
     return frame.b.ops(
         "Loop",
         call.optional(0),
-        call.optional(1),
+        condition,
         *initial,
         outputs=len(results) - 1,
         types=[*types, *slices],

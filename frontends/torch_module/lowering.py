@@ -19,7 +19,7 @@ from .module_calls import ModuleCalls, has_stack
 from .modules.tree import Tree
 from .nodes import CONTROL_FLOW, IGNORED, RUN_WHOLE, functional_name, is_tensor_result, target_name
 from .operators import TABLE
-from .operators.control_flow import conditional, loop
+from .operators.control_flow import conditional, loop, map_rows, scan
 from .program_boundary import ProgramBoundary
 from .refusals import COMPLEX, has_complex
 from .source_places import NodePlaces, source_line
@@ -259,4 +259,4 @@ class Lowerer:
         return add_stub(node, self.context, self.environment, place=place, reason=reason)
 
 
-_CONTROL_FLOW = {"cond": conditional, "while_loop": loop}
+_CONTROL_FLOW = {"cond": conditional, "while_loop": loop, "scan": scan, "map_impl": map_rows}

@@ -24,7 +24,7 @@ IGNORED = frozenset(
 RUN_WHOLE = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 """Higher-order operators that run their body: name -> position of the body among the arguments."""
 
-CONTROL_FLOW = ("cond", "while_loop")
+CONTROL_FLOW = ("cond", "while_loop", "scan", "map_impl")
 """Higher-order operators that run one of their bodies, or one several times."""
 
 

@@ -56,9 +56,9 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "write it with `reshape`, slices and `index_put`",
     ),
     (
-        r"^(scan|map_impl|associative_scan)$",
-        "it runs a body once for every row; of such operators `cond` and `while_loop` are read",
-        "write it as `torch.while_loop`, or as a `for` of Python where the number of rows is fixed",
+        r"^associative_scan$",
+        "it is a kernel of one device where `combine_mode` is 'pointwise'",
+        "give it combine_mode='generic'",
     ),
     (
         r"efficient_attention|flash_attention|cudnn",

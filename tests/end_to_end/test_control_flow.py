@@ -12,6 +12,8 @@ import onnxruntime
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
 import regraft
@@ -147,6 +149,36 @@ class Flag(nn.Module):
         )
 
 
+class Scans(nn.Module):
+    """Rows from the last to the first, a layer, two carried values of a dict, and a map of the results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x):
+        def step(carried, rows):
+            h = torch.tanh(self.a(carried["h"]) + rows[0])
+            return {"h": h, "n": carried["n"] + 1}, h * carried["n"] + rows[1]
+
+        first = {"h": torch.zeros(4), "n": torch.zeros((), dtype=torch.int64)}
+        last, rows = scan(step, first, (x, 2 * x), reverse=True)
+        return last["h"], last["n"], map_rows(lambda row, h: (row * h).softmax(-1), rows, last["h"])
+
+
+class Columns(nn.Module):
+    """A scan over axis 1 in a map over axis 0, with literal tensors and a branch in its body."""
+
+    def forward(self, x):
+        def step(total, row):
+            new = torch.cond(row.sum() > 0, lambda t, r: t + r, lambda t, r: t - r, (total, row))
+            return new, new * torch.tensor([1.0, -2.0])
+
+        pairs = x.reshape(-1, 2, 2)
+        turned = scan(step, torch.tensor([0.0, 0.5]).repeat(x.shape[0], 1), pairs, dim=1)[1]
+        return map_rows(lambda pair: scan(step, torch.tensor([0.5, 1.0]), pair)[1], pairs), turned
+
+
 @dataclass(frozen=True)
 class Case:
     make: Callable[[], nn.Module]
@@ -166,6 +198,8 @@ CASES = [
     Case(Layers, ((RISING,), (RISING / 9,), (FALLING,)), 5),
     Case(Sizes, ((RISING,), (FALLING,)), 2),
     Case(Numbers, ((RISING,), (FALLING,)), 4),
+    Case(Scans, ((RISING,), (FALLING,)), 2),
+    Case(Columns, ((RISING,), (FALLING,)), 7),
     Case(Flag, ((RISING, np.array(True)), (FALLING, np.array(False))), 2),
 ]
 
@@ -300,13 +334,6 @@ def test_a_saved_program_keeps_its_control_flow(tmp_path: Path) -> None:
     assert any("draw" in row.case for row in report.outputs)
 
 
-class Scanned(nn.Module):
-    def forward(self, x):
-        from torch._higher_order_ops.scan import scan
-
-        return scan(lambda total, row: (total + row, (total * row).clone()), x[0], x)[1]
-
-
 class Aliased(nn.Module):
     def forward(self, x):
         return torch.cond(x.sum() > 0, lambda x: x, lambda x: x * 2, (x,))
@@ -315,7 +342,6 @@ class Aliased(nn.Module):
 @pytest.mark.parametrize(
     ("model", "code", "words"),
     [
-        (Scanned, "E201", ("scan", "write it as `torch.while_loop`")),
         (Aliased, "E104", ("in `torch.cond`", "aliasing", "input.clone()")),
     ],
     ids=lambda value: getattr(value, "__name__", None),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,6 +11,9 @@ import numpy as np
 
 from ....ir import Builder, Graph, Operator, TensorType, Value, numpy_dtype, walk_operators
 from ....passes.base import Change, Pass
+
+_MOST_STORED = 1024
+"""Most zeros that are a constant of the file."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +23,8 @@ class CountIterations(Pass):
     What it does:
         Replaces a Loop with a number of iterations, or with one result per iteration, by one that only
         carries state: the iteration number is a state, which the condition compares with the limit, and
-        each result is joined to the earlier ones.
+        each result is written to its place in a tensor of as many rows, or where the Loop may end before
+        its limit joined to the earlier ones.
 
     Why:
         Python's `while` has only a condition.
@@ -77,14 +83,18 @@ def _carry(part: Graph, node: Operator) -> bool:
     results = [value for _, value in body.outputs[1 + len(state) :]]
     known = [body.type_of(value) for value in results]
     counts = limit is not None or body.is_read(iteration)
-    if (not counts and not results) or not all(t is not None and t.is_static for t in known):
+    rows = [t for t in known if t is not None and t.shape is not None]
+    sizes = _sizes(part, [v for v in (*state, *part.captured(node.key)) if v is not None])
+    if (not counts and not results) or not all(_is_known(t, sizes) for t in rows) or len(rows) < len(known):
         return False
-    rows = [t for t in known if t is not None]
     b, inner = (Builder(g, call=node.call, location=node.location) for g in (part, body))
     number = TensorType("int64", ())
     at = body.add_input("at", number)
+    # a state of one size, for MindSpore's graph mode; one that may end early grows
+    fills = limit is not None and _is_always(part, condition) and _is_whole(body, keep)
     before = [
-        body.add_input(f"before{n}", t.with_shape((None, *t.static_shape()))) for n, t in enumerate(rows)
+        body.add_input(f"before{n}", _collected(t, whole if fills else None))
+        for n, (t, whole) in enumerate(zip(rows, node.types[len(state) :], strict=True))
     ]
     own = body.inputs[2 : 2 + len(state)]
     body.inputs[2:] = [at.node, *own, *(value.node for value in before)]
@@ -99,15 +109,15 @@ def _carry(part: Graph, node: Operator) -> bool:
         goes_on = inner.op("Less", reached, body.add_capture(number))
         more = goes_on if _is_true(body, more) else inner.op("And", more, goes_on)
         begins = b.op("Greater", limit, b.constant(0))
-        condition = begins if condition is None else b.op("And", condition, begins)
+        condition = begins if _is_always(part, condition) else b.op("And", condition, begins)
     given = [value for _, value in body.outputs[1 : 1 + len(state)]]
     first = inner.constant([0])
-    joined = [
-        inner.op("Concat", old, inner.op("Unsqueeze", value, first), axis=0)
-        for old, value in zip(
-            before, [body.outputs[1 + len(state) + n][1] for n in range(len(rows))], strict=True
-        )
-    ]
+    made = [inner.op("Unsqueeze", value, first) for _, value in body.outputs[1 + len(state) :]]
+    if fills and rows:
+        place = inner.op("Reshape", at, inner.constant([1, 1]))
+        joined = [inner.op("ScatterND", old, place, row) for old, row in zip(before, made, strict=True)]
+    else:
+        joined = [inner.op("Concat", old, row, axis=0) for old, row in zip(before, made, strict=True)]
     names = [
         "more",
         "at",
@@ -115,7 +125,8 @@ def _carry(part: Graph, node: Operator) -> bool:
         *(f"joined{n}" for n in range(len(joined))),
     ]
     body.outputs[:] = list(zip(names, [more, reached, *given, *joined], strict=True))
-    empty = [b.constant(np.zeros((0, *t.static_shape()), numpy_dtype(t.dtype))) for t in rows]
+    filled = limit if fills and limit is not None else b.constant(0)
+    empty = [_zeros(b, t, filled, sizes) for t in rows]
     found = b.ops(
         "Loop",
         None,
@@ -132,6 +143,57 @@ def _carry(part: Graph, node: Operator) -> bool:
         part.replace_uses(Value(node.key, index), value)
     part.remove(node.key)
     return True
+
+
+def _sizes(part: Graph, values: Sequence[Value]) -> dict[str, tuple[Value, int]]:
+    """Return symbol -> a value and its axis that has this size."""
+    found: dict[str, tuple[Value, int]] = {}
+    for value in values:
+        known = part.type_of(value)
+        for axis, dim in enumerate(() if known is None else known.shape or ()):
+            if isinstance(dim, str):
+                found.setdefault(dim, (value, axis))
+    return found
+
+
+def _is_known(row: TensorType, sizes: Mapping[str, object]) -> bool:
+    """Whether each size of a result is a number, or that of a value around the Loop."""
+    return all(isinstance(dim, int) or dim in sizes for dim in row.shape or ())
+
+
+def _collected(row: TensorType, whole: TensorType | None) -> TensorType:
+    """Return the type of all results of a Loop; those of each turn so far have an open number of rows."""
+    known = None if whole is None or whole.shape is None else whole.shape[0]
+    return row.with_shape((known, *(row.shape or ())))
+
+
+def _zeros(b: Builder, row: TensorType, count: Value, sizes: Mapping[str, tuple[Value, int]]) -> Value:
+    """Return zeros for as many rows as a count says."""
+    dtype, rows = numpy_dtype(row.dtype), b.graph.constant_value(count)
+    if rows is not None and row.is_static:
+        shape = (int(rows), *row.static_shape())
+        if math.prod(shape) <= _MOST_STORED:
+            return b.constant(np.zeros(shape, dtype))
+    first = b.constant([0])
+    parts = [b.op("Unsqueeze", count, first)]
+    for dim in row.shape or ():
+        if isinstance(dim, str):
+            value, axis = sizes[dim]
+            parts.append(b.op("Gather", b.op("Shape", value), b.constant([axis]), axis=0))
+        else:
+            parts.append(b.constant([dim]))
+    shape = b.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+    return b.op("Expand", b.constant(np.zeros((), dtype)), shape)
+
+
+def _is_always(part: Graph, condition: Value | None) -> bool:
+    return condition is None or _is_true(part, condition)
+
+
+def _is_whole(body: Graph, keep: Value) -> bool:
+    """Whether a Loop runs all turns: what it returns as its condition is true, or what it was given."""
+    value = body.outputs[0][1]
+    return value == keep or _is_true(body, value)
 
 
 def _is_true(body: Graph, value: Value) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ def values_kept(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Run what torch would compile as Python does: compiled modules, bodies of `torch.cond` and `while_loop`.
+    """Run what torch would compile as Python does: compiled modules, bodies of `cond`, `scan` and the like.
 
     Compiled code runs past hooks and the modes that trace a step, and gives a loop no gradient. Orders that
     torch leaves open, of an unsorted `topk` and of equals in a `topk`, `kthvalue` or `sort`, are the graph's.
@@ -127,9 +128,48 @@ def plainly() -> Iterator[None]:
             while bool(condition(*carried, *operands)):
                 carried = body(*carried, *operands)
             return carried
+        if operator.__name__ == "run_flattened_scan":
+            return _scan(*arguments)
+        if operator.__name__ == "run_flattened_map":
+            function, rows, further = arguments
+            return _map_rows(function, rows, further, inspect.getclosurevars(operator).nonlocals)
         with torch.compiler.set_stance("default"):
             return compiled(operator, arguments, keywords)
 
     eager = patched("torch._higher_order_ops.utils", _hop_compile_and_call=run)
     with eager, torch.compiler.set_stance("force_eager"), InOrder():
         yield
+
+
+def _scan(combine: Any, carried: Sequence[Any], rows: Sequence[Any]) -> tuple[Any, Any]:
+    """Return what `scan` gives: the carried values after the last row, and the results of all rows."""
+    from torch.utils import _pytree as pytree
+
+    found: list[Any] = []
+    nest: Any = None
+    for at in range(rows[0].shape[0]):
+        nest, result = combine(*carried, *(row[at] for row in rows))
+        carried = pytree.tree_leaves(nest)
+        found.append(result)
+    return nest, _stacked(found)
+
+
+def _map_rows(function: Any, rows: Sequence[Any], further: Sequence[Any], nests: Mapping[str, Any]) -> Any:
+    """Return what `map` gives: the results of all rows."""
+    from torch.utils import _pytree as pytree
+
+    more = pytree.tree_unflatten(list(further), nests["args_spec"])
+    found = [
+        function(pytree.tree_unflatten([row[at] for row in rows], nests["xs_spec"]), *more)
+        for at in range(rows[0].shape[0])
+    ]
+    return _stacked(found)
+
+
+def _stacked(found: Sequence[Any]) -> Any:
+    """Return the results of all rows, each of their tensors joined on a new axis 0."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    columns = zip(*(pytree.tree_leaves(each) for each in found), strict=True)
+    return pytree.tree_unflatten([torch.stack(each) for each in columns], pytree.tree_structure(found[0]))

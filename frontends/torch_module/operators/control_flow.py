@@ -1,4 +1,4 @@
-"""Control flow that depends on data: `torch.cond` and `while_loop` as If and Loop."""
+"""Control flow: `torch.cond` as If, `while_loop`, `scan` and `map` as Loop."""
 
 from __future__ import annotations
 
@@ -91,6 +91,55 @@ def loop(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> li
         outputs=len(types),
         types=types,
         body=_returning(inner, [*again, *new], place),
+        captures=nested.complete(),
+    )
+
+
+def scan(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> list[Value]:
+    """Return the results of ``scan(body, carried, rows, operands)``: a Loop with a turn for each row."""
+    body, carried, rows, operands = arguments
+    return _row_by_row(bodies, node, (body, carried, rows, operands), place)
+
+
+def map_rows(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> list[Value]:
+    """Return the results of ``map_impl(body, rows, operands)``: a scan that carries nothing."""
+    body, rows, operands = arguments
+    return _row_by_row(bodies, node, (body, [], rows, operands), place)
+
+
+def _row_by_row(bodies: Bodies, node: Node, arguments: Sequence[Any], place: str) -> list[Value]:
+    """Return the carried values after the last row, then the results of all rows, each joined on axis 0."""
+    body, carried, rows, operands = arguments
+    context, types = bodies.context, _result_types(bodies, node, place)
+    formals = [n.meta["val"] for n in body.graph.nodes if n.op == "placeholder"]
+    nested = NestedGraphs(context)
+    inner = nested.enter("body")
+    turn = inner.graph.add_input("iteration", _NUMBER)
+    running = inner.graph.add_input("running", TensorType("bool", ()))
+    trains = any(isinstance(v, Value) and context.trains(v) for v in [*carried, *rows, *operands])
+    state: list[Value] = []
+    for fake in formals[: len(carried)]:
+        value = inner.graph.add_input(f"carried_{len(state)}", context.symbols.type(fake))
+        inner.state_training(value, trains=trains)
+        inner.note_sizes(value, fake)
+        state.append(value)
+    taken: list[Result] = []
+    for value in rows:
+        whole = inner.captured(value)
+        row = inner.b.op("Gather", whole, turn, axis=0)
+        inner.state_training(row, trains=isinstance(value, Value) and context.trains(value))
+        taken.append(row)
+    outer = [inner.captured(o) for o in operands]
+    results = _values(inner, bodies.run_nested(body, [*state, *taken, *outer], inner), place)
+    shape = context.b.op("Shape", rows[0])
+    return context.b.ops(
+        "Loop",
+        context.b.op("Gather", shape, context.b.constant(0), axis=0),
+        context.b.constant(True, "bool"),
+        *carried,
+        outputs=len(types),
+        types=types,
+        body=_returning(inner, [running, *results], place),
         captures=nested.complete(),
     )
 

@@ -87,12 +87,30 @@ def loop_with_states() -> tuple[onnx.ModelProto, list[Arrays]]:
     return made, [{"x": floats(1, 6, 3)}, {"x": floats(1, 2, 3)}]
 
 
+def loop_without_states() -> tuple[onnx.ModelProto, list[Arrays]]:
+    """A Loop that collects its rounds and has no state, and so no operand but their number."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Gather", ["x", "i"], ["row"], axis=0),
+            helper.make_node("Softmax", ["row"], ["each"], axis=-1),
+            helper.make_node("Identity", ["on"], ["still"]),
+        ],
+        "body",
+        [info("i", [], T.INT64), info("on", [], T.BOOL)],
+        [info("still", [], T.BOOL), info("each", [4])],
+    )
+    nodes = [helper.make_node("Loop", ["number", ""], ["y"], body=body)]
+    stored = {"number": np.array(3)}
+    return model_of(nodes, [info("x", [3, 4])], [info("y", [3, 4])], stored, 13), [{"x": floats(3, 4)}]
+
+
 @pytest.mark.parametrize(
     ("make", "targets"),
     [
         (minus_ones, ["onnx", "mindspore"]),
         (statistics_of_one_batch, ["onnx", "mindspore"]),
         (loop_with_states, ["onnx"]),
+        (loop_without_states, ["onnx", "mindspore"]),
     ],
 )
 def test_files_compute_what_onnx_runtime_computes_of_them(make, targets: list[str], tmp_path: Path) -> None:
