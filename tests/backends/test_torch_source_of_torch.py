@@ -83,8 +83,8 @@ class Normalised(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = nn.Conv2d(3, 8, 3)
-        averaging = nn.BatchNorm2d(8, momentum=None)
-        self.layers = nn.Sequential(Activated(8), Mixed(), Frozen(8), Unshifted(8), Activated(8), averaging)
+        further = nn.BatchNorm2d(8, momentum=None), nn.InstanceNorm2d(8, 1e-4, 0.2, True, True)
+        self.layers = nn.Sequential(Activated(8), Mixed(), Frozen(8), Unshifted(8), Activated(8), *further)
 
     def forward(self, x):
         return self.layers(self.conv(x))

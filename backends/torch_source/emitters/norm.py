@@ -75,7 +75,10 @@ def _unshifted(filled: list[tuple[str, float]]) -> tuple[Argument, ...]:
 
 @TABLE.layer("BatchNormalization")
 def batch_norm(view: View) -> NnLayer:
-    """Emit nn.BatchNorm1d, 2d, 3d; its momentum is the share of the new value, ONNX's that of the old."""
+    """Emit nn.BatchNorm1d, 2d, 3d; its momentum is the share of the new value, ONNX's that of the old.
+
+    A layer that was torch's nn.InstanceNorm with running statistics is that one again.
+    """
     rank = view.rank()
     if rank not in (2, 3, 4, 5) or view.operator.int("training_mode") or view.used_outputs() > 1:
         raise Refused
@@ -85,18 +88,29 @@ def batch_norm(view: View) -> NnLayer:
     held, states, filled = _affine(view, 1, 2)
     held |= {"running_mean": view.parameter(3), "running_var": view.parameter(4)}
     states += [State(3, "running_mean"), State(4, "running_var")]
-    name = f"BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d"
+    name = _was_instance_norm(view) or f"BatchNorm{ {2: 1, 3: 1, 4: 2, 5: 3}[rank] }d"
     constructor = construct(
         name,
         num_features=size,
         epsilon=view.operator.float("epsilon"),
         momentum=None if view.operator.float("momentum") == CUMULATIVE else _momentum(view),
         affine=len(filled) < 2,
+        track_running_stats=True,
         laws=(*laws_of_layer(view, name, held), *_unshifted(filled)),
         dtype=dtype_argument(held["running_var"]),
     )
     fixed = _fixed(view, filled, held["running_var"].data.dtype)
     return NnLayer(constructor, tuple(states), extra=(*fixed, _COUNTER))
+
+
+def _was_instance_norm(view: View) -> str:
+    """Return the class of torch's layer that normalises each sample in training; empty for any other."""
+    call = view.operator.call
+    if call is None or view.graph.origin.framework != "torch":
+        return ""
+    module = view.graph.modules.module(view.graph.modules.call(call).module)
+    is_one = module.class_name == f"InstanceNorm{view.rank() - 2}d" and not module.namesake
+    return module.class_name if is_one else ""
 
 
 def _momentum(view: View) -> float:

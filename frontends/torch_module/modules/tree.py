@@ -152,7 +152,7 @@ def lost_in_evaluation(root: Module) -> list[str]:
         elif isinstance(module, instance) and module.track_running_stats:
             notes.append(
                 f"`{path}` ({type(module).__name__}, track_running_stats=True) normalises each sample in "
-                "training; the graph's layer the batch"
+                "training, which a layer of PyTorch alone does: elsewhere it is the batch"
             )
     for path, module in root.named_modules():
         if isinstance(module, nn.MultiheadAttention) and module.dropout and type(module).forward is not whole:

@@ -109,14 +109,10 @@ def group_norm(call: Call) -> Value:
 @TABLE.op("aten.instance_norm.default")
 def instance_norm(call: Call) -> Value:
     """Normalise with each instance's own statistics."""
-    call.ignore("cudnn_enabled", "momentum")
+    call.ignore("cudnn_enabled")
     if not call.flag("use_input_stats"):
-        mean, variance = call.value("running_mean"), call.value("running_var")
-        scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
-        return call.op(
-            "BatchNormalization", call.value("input"), scale, bias, mean, variance, epsilon=call.float("eps")
-        )
-    call.ignore("running_mean", "running_var")
+        return _with_running_statistics(call)
+    call.ignore("running_mean", "running_var", "momentum")
     scale, bias = _scale_and_bias(call, int(call.shape("input")[1]))
     return call.op("InstanceNormalization", call.value("input"), scale, bias, epsilon=call.float("eps"))
 
