@@ -485,6 +485,47 @@ def test_structure_decides_without_evaluation(tmp_path: Path, monkeypatch: pytes
     assert (found.passed, found.grade) == (True, "folded"), found.report
 
 
+MOVED = """graph t {
+  %x = input "x" : f32[2,3]
+  %z = input "z" : f32[2,3]
+  %m = input "m" : f32[2,1]
+  %one = const [1] : i64[1]
+  %two = const [2] : i64[1]
+  %three = const [3] : i64[1]
+  %four = const [4] : i64[1]
+  %size = const [2, 3] : i64[2]
+OP
+  return "y" = %y
+}"""
+PART = (
+    "  %j = Concat(%x, %z) {axis=0} : f32[4,3]\n  %p = Slice(%j, START, END) : f32[2,3]\n"
+    "  %y = Exp(%p) : f32[2,3]"
+)
+WIDE = "  %e = Expand(%m, %size) : f32[2,3]\n  %q = Sqrt(%e) : f32[2,3]\n  %y = Div(%x, %q) : f32[2,3]"
+SLIM = "  %q = Sqrt(%m) : f32[2,1]\n  %y = Div(%x, %q) : f32[2,3]"
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "equal"),
+    [
+        (PART.replace("START", "%two").replace("END", "%four"), "  %y = Exp(%z) : f32[2,3]", True),
+        (PART.replace("START", "%two").replace("END", "%four"), "  %y = Exp(%x) : f32[2,3]", False),
+        (PART.replace("START", "%one").replace("END", "%three"), "  %y = Exp(%z) : f32[2,3]", False),
+        (WIDE, SLIM, True),
+        (WIDE, SLIM.replace("Div(%x, %q)", "Div(%z, %q)"), False),
+    ],
+)
+def test_parts_and_expansions_are_seen_by_structure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, other: str, equal: bool
+) -> None:
+    """A part of what was joined is that part, and what broadcasts needs no expansion."""
+    if equal:
+        for name in ("any", "root", "mul"):
+            monkeypatch.setitem(recheck.FUNCTIONS, name, None)
+    graphs = [parse(MOVED.replace("OP", op)) for op in (own, other)]
+    assert certify(*graphs, output=tmp_path / "c.json", seed=1).passed is equal
+
+
 @pytest.mark.parametrize("value", ["1", [1.5, 1, 1, 1], [1, 1, 1, 1 << 50], 1.5])
 def test_an_attribute_of_another_type_certifies_nothing(tmp_path: Path, value: object) -> None:
     source, path = filled(CONV), tmp_path / "c.json"

@@ -563,8 +563,8 @@ class Val:
 
     def is_all(self, n: int) -> bool:
         """Whether every element is known to be a number, or is in this field."""
-        there = self.exact if self.exact is not None else self.held
-        return there is not None and self.const and 0 < self.size <= MOST_SMALL and bool((there == n).all())
+        there = self.exact if self.exact is not None or self.size > MOST_SMALL else self.held
+        return there is not None and self.const and self.size > 0 and bool((there == n).all())
 
     def is_lowest(self) -> bool:
         """Whether it is the constant -infinity."""
@@ -599,7 +599,9 @@ class Val:
     __radd__, __rmul__ = __add__, __mul__
 
     def to(self, name: str, shape: Shape, *params: Any) -> Val:
-        """Return the term of a function of this one alone."""
+        """Return the term of a function of this one alone; that of an expansion is expanded."""
+        if name in POINTWISE and self.made_by("expand"):
+            return self.parts[0].to(name, self.parts[0].shape, *params).expand(*shape)
         return self.run.term(name, shape, (self,), *params)
 
     def reshape(self, *shape: int) -> Val:
@@ -623,17 +625,23 @@ class Val:
 
     def cut(self, axis: int, start: int | None, stop: int | None, step: int = 1) -> Val:
         """Take a slice along an axis."""
-        n = len(range(self.shape[axis])[start:stop:step])
-        shape = (*self.shape[:axis], n, *self.shape[axis + 1 :])
+        there, offset = range(self.shape[axis])[start:stop:step], 0
+        for part in self.parts if self.made_by("join") and self.params[0] == axis and step > 0 else ():
+            if offset <= there.start <= there.stop <= offset + part.shape[axis]:
+                return part.cut(axis, there.start - offset, there.stop - offset, step)
+            offset += part.shape[axis]
+        shape = (*self.shape[:axis], len(there), *self.shape[axis + 1 :])
         same = shape == self.shape and step == 1
         return self if same else self.to("cut", shape, axis, start, stop, step)
 
     def expand(self, *shape: int) -> Val:
-        wide = broadcast(self.shape, shape)
-        return self if wide == self.shape else self.to("expand", wide, wide)
+        x, wide = self.parts[0] if self.made_by("expand") else self, broadcast(self.shape, shape)
+        return self if wide == self.shape else x.to("expand", wide, wide)
 
     def take(self, index: Array, axis: int) -> Val:
         shape = (*self.shape[:axis], *index.shape, *self.shape[axis + 1 :])
+        if index.size == 1:
+            return self.cut(axis, int(index.item()), int(index.item()) + 1).reshape(*shape)
         return self.to("take", shape, Table(index), axis)
 
     def without(self, axes: Sequence[int]) -> Val:
@@ -761,16 +769,27 @@ MOVING = {
 }
 # fmt: on
 """Functions that only move elements, of whatever kind they are."""
+POINTWISE = {"inverse", "power", "root", "relu", "zero", "positive", "odd", "even", "any"}
 ODDLY = ("infinite add", "infinite multiply")
 """Sums and products with NaN or infinity: uninterpreted, as infinity less infinity is not 0."""
+
+
+def broadcasting(vals: Sequence[Val]) -> tuple[Shape, list[Val]]:
+    """Return the shape to which terms broadcast, and the terms without expansions that this makes."""
+    shape, slim = broadcast(*[v.shape for v in vals]), list(vals)
+    for i, v in enumerate(vals):
+        rest = [w.shape for w in slim[:i] + slim[i + 1 :]]
+        if v.made_by("expand") and broadcast(v.parts[0].shape, *rest) == shape:
+            slim[i] = v.parts[0]
+    return shape, slim
 
 
 def add(a: Val, b: Val) -> Val:
     """Add terms; constant ones are gathered: (x + c) + d is x + (c + d)."""
     if a.odd or b.odd:
         return curve(ODDLY[0], *sorted((a, b), key=lambda v: v.id))
-    shape = broadcast(a.shape, b.shape)
-    a, b = sorted((a, b), key=lambda v: (v.const, v.id))
+    shape, both = broadcasting((a, b))
+    a, b = sorted(both, key=lambda v: (v.const, v.id))
     if b.const and shape == a.shape:
         if b.is_all(0):
             return a
@@ -786,8 +805,8 @@ def multiply(a: Val, b: Val) -> Val:
     """
     if a.odd or b.odd:
         return curve(ODDLY[1], *sorted((a, b), key=lambda v: v.id))
-    shape = broadcast(a.shape, b.shape)
-    a, b = sorted((a, b), key=lambda v: (v.const, v.id))
+    shape, both = broadcasting((a, b))
+    a, b = sorted(both, key=lambda v: (v.const, v.id))
     if b.const and shape == a.shape:
         if b.is_all(1):
             return a
@@ -821,8 +840,8 @@ def root(x: Val) -> Val:
 
 def curve(name: str, *xs: Val) -> Val:
     """Return an uninterpreted function of the elements at one place."""
-    kind = "odd" if name in ODD else "even" if name in EVEN else "any"
-    return xs[0].run.term(kind, broadcast(*[x.shape for x in xs]), xs, name)
+    kind, (shape, xs) = "odd" if name in ODD else "even" if name in EVEN else "any", broadcasting(xs)
+    return xs[0].to(kind, shape, name) if len(xs) == 1 else xs[0].run.term(kind, shape, xs, name)
 
 
 exp, log = partial(curve, "Exp"), partial(curve, "Log")
