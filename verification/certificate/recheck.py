@@ -840,8 +840,8 @@ def root(x: Val) -> Val:
 
 def curve(name: str, *xs: Val) -> Val:
     """Return an uninterpreted function of the elements at one place."""
-    kind, (shape, xs) = "odd" if name in ODD else "even" if name in EVEN else "any", broadcasting(xs)
-    return xs[0].to(kind, shape, name) if len(xs) == 1 else xs[0].run.term(kind, shape, xs, name)
+    kind, (shape, vals) = "odd" if name in ODD else "even" if name in EVEN else "any", broadcasting(xs)
+    return vals[0].to(kind, shape, name) if len(xs) == 1 else xs[0].run.term(kind, shape, vals, name)
 
 
 exp, log = partial(curve, "Exp"), partial(curve, "Log")
