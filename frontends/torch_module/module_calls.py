@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir import Graph
-from .export.module_stacks import normalised_stack
+from .module_stacks import normalised_stack
 from .modules.tree import Tree
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ def entries_read(program: ExportedProgram, module: Module) -> list[Entry]:
     constants = {_memory(t) for c in program.constants.values() for t in _tensors(c)}
     if not constants:
         return []
-    return [e for e in _entries(module) if any(_memory(t) in constants for t in _tensors(e.value))]
+    return [e for e in entries_of(module) if any(_memory(t) in constants for t in _tensors(e.value))]
 
 
 def registered_constants(program: ExportedProgram, module: Module) -> dict[str, torch.Tensor]:
@@ -115,7 +115,7 @@ def registered_constants(program: ExportedProgram, module: Module) -> dict[str, 
     if not program.constants:
         return {}
     registered = {id(t) for t in _registered(module)}
-    held = {_memory(t): t for e in _entries(module) for t in _tensors(e.value) if id(t) in registered}
+    held = {_memory(t): t for e in entries_of(module) for t in _tensors(e.value) if id(t) in registered}
     return {
         name: held[memory]
         for name, value in program.constants.items()
@@ -131,6 +131,7 @@ def kept_between_calls(
     *,
     assigns: bool,
     kept: Untouched,
+    leaves_nothing: Callable[[], bool],
 ) -> list[str]:
     """Return notes on attributes that a first call fills of its inputs, and that later calls go on to use.
 
@@ -141,17 +142,18 @@ def kept_between_calls(
         assigns: whether it assigned an attribute, or changed what one holds, while it was traced. Otherwise
             only code that asks whether it is traced is a reason to call anything.
         kept: what dry runs of it share.
+        leaves_nothing: whether a call outside of a trace surely fills nothing.
     """
     kinds = {base for m in module.modules() for base in type(m).__mro__}
     if not any(_may_keep(kind, kept.functions) for kind in kinds):
         return []
-    if not assigns and not any(map(_asks_for_tracing, kinds)):
+    if (not assigns and not any(map(_asks_for_tracing, kinds))) or leaves_nothing():
         return []
-    before = {(id(e.module), e.name) for e in _entries(module)}
+    before = {(id(e.module), e.name) for e in entries_of(module)}
     try:
         with dry_run(module, kept):
             call()
-            filled = [e for e in _entries(module) if (id(e.module), e.name) not in before]
+            filled = [e for e in entries_of(module) if (id(e.module), e.name) not in before]
             if not filled:
                 return []
             after = other_call()
@@ -260,7 +262,7 @@ def _same(found: Any, kept: Any) -> bool | None:
     return all(torch.allclose(x, y, equal_nan=True) for x, y in zip(a, b, strict=True))
 
 
-def _entries(module: Module) -> Iterator[Entry]:
+def entries_of(module: Module) -> Iterator[Entry]:
     """Everything outside the registered parameters and buffers that holds tensors."""
     for path, m in module.named_modules():
         for name, value in m.__dict__.items():

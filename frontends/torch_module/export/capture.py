@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from ....ir import ModelError
 from ...options import LoadOptions
+from ..module_stacks import normalised_stack
 from ..modules.lazy import initialise, uninitialised, uninitialised_error
 from ..modules.live_state import Untouched, assigned_by, may_assign, structure_kept
 from ..modules.plain_tensors import require_plain
@@ -34,14 +35,13 @@ from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
 from .export_errors import export_error, first_line, require_python, trace_error
 from .module_methods import idle_moves, registered_members, without_new_buffers, wrapped_alone
-from .module_stacks import normalised_stack
 from .opaque_layers import layers_kept_whole
 from .repeated_calls import Repetition
 from .strategies import Sizes, Unfaithful, choose_sizes, trace
 from .symbolic_builtins import products_by_example
 from .tensors import array_of, as_real, tensor_of, tensor_placeholders
 from .tracing import lean_tracing, unlogged, unprinted, unused_constants
-from .training_modes import idle_dropouts, state_momenta, training_differences
+from .training_modes import idle_dropouts, leaves_nothing, state_momenta, training_differences
 from .vmap_regions import without_vmap
 from .written_casts import marked_casts
 
@@ -70,6 +70,7 @@ class Captured:
         kept: what dry runs of the model share.
         assigns: whether the model may have assigned attributes, or filled containers, when it was traced.
         equal_sizes: torch's symbol of a batch -> that of the first input's, where the program takes no other.
+        leaves_nothing: whether a call outside of a trace surely fills no attribute and assigns no `.data`.
     """
 
     program: ExportedProgram
@@ -83,6 +84,7 @@ class Captured:
     kept: Untouched | None = None
     assigns: bool = True
     equal_sizes: dict[Any, Any] = field(default_factory=dict)
+    leaves_nothing: Callable[[], bool] = lambda: False
 
 
 def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, numbers: bool = False) -> Captured:
@@ -125,7 +127,14 @@ def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, number
         kept = found.kept or Untouched(module)
         found.notes += [
             *drawn,
-            *kept_between_calls(module, call, other_call, assigns=found.assigns, kept=kept),
+            *kept_between_calls(
+                module,
+                call,
+                other_call,
+                assigns=found.assigns,
+                kept=kept,
+                leaves_nothing=found.leaves_nothing,
+            ),
         ]
         return found
     caches = find_caches(module, read, call, other_call)
@@ -319,6 +328,8 @@ def assigned_values(captured: Captured) -> dict[str, np.ndarray]:
     kept = captured.kept
     if captured.module is None or kept is None or not may_assign(kept.functions):
         return {}
+    if captured.leaves_nothing():
+        return {}
     with dry_run(captured.module, kept):
         found = assigned_by(captured.module, lambda: _run(captured))
     return {name: array_of(value) for name, value in found.items()}
@@ -454,19 +465,29 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
     kept = Untouched(module, state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found, idle = training_differences(module, args, kwargs, kept)
-    state_momenta(module, program, idle)
+        look = training_differences(module, args, kwargs, kept)
+    state_momenta(module, program, look.idle)
+
+    @cache
+    def calls_leave_nothing() -> bool:
+        if look.leaves_nothing is not None:
+            return look.leaves_nothing
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return leaves_nothing(module, args, kwargs, kept)
+
     return Captured(
         program,
         module,
         [array_of(as_real(t)) for t in bound.tensors.values()],
         calls,
-        [*notes, *found],
+        [*notes, *look.notes],
         bound.arrange,
-        idle_dropouts(program, idle),
+        idle_dropouts(program, look.idle),
         assumed,
         kept,
         assigns,
+        leaves_nothing=calls_leave_nothing,
     )
 
 

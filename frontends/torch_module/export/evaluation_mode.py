@@ -14,6 +14,7 @@ from .patches import original, patched
 if TYPE_CHECKING:
     import torch
     from torch.nn import Module
+    from torch.overrides import TorchFunctionMode
 
 
 @contextmanager
@@ -80,6 +81,11 @@ def plainly() -> Iterator[None]:
     Compiled code runs past hooks and the modes that trace a step, and gives a loop no gradient. Orders that
     torch leaves open, of an unsorted `topk` and of equals in a `topk`, `kthvalue` or `sort`, are the graph's.
     """
+    with uncompiled(), _in_order():
+        yield
+
+
+def _in_order() -> TorchFunctionMode:
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -116,6 +122,13 @@ def plainly() -> Iterator[None]:
     kths = (torch.kthvalue, torch.Tensor.kthvalue)
     tops = (torch.topk, torch.Tensor.topk, torch.ops.aten.topk.default)
     sorts = (torch.sort, torch.Tensor.sort, torch.argsort, torch.Tensor.argsort)
+    return InOrder()
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run what torch would compile as Python does."""
+    import torch
 
     compiled = original("torch._higher_order_ops.utils", "_hop_compile_and_call")
 
@@ -137,7 +150,7 @@ def plainly() -> Iterator[None]:
             return compiled(operator, arguments, keywords)
 
     eager = patched("torch._higher_order_ops.utils", _hop_compile_and_call=run)
-    with eager, torch.compiler.set_stance("force_eager"), InOrder():
+    with eager, torch.compiler.set_stance("force_eager"):
         yield
 
 

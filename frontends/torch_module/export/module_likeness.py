@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from inspect import getattr_static
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,16 @@ def state_of(
         Unlike: when hooks run with it.
     """
     modules[path] = module
+    own = own_state_of(module, varying, tensors)
+    children = tuple(
+        (name, None if child is None else state_of(child, varying, tensors, modules, f"{path}.{name}"))
+        for name, child in module._modules.items()
+    )
+    return own, children
+
+
+def own_state_of(module: Module, varying: Varying, tensors: list[Any]) -> Any:
+    """Return what `state_of` returns of the module itself; `tensors` gets its parameters and buffers."""
     kind = type(module)
     left_out = varying.get(kind, ())
     attributes = []
@@ -62,11 +72,35 @@ def state_of(
             own.append((name, None if tensor is None else tensor_described(tensor)))
             if tensor is not None:
                 tensors.append(tensor)
-    children = tuple(
-        (name, None if child is None else state_of(child, varying, tensors, modules, f"{path}.{name}"))
-        for name, child in module._modules.items()
-    )
-    return kind, module.training, tuple(attributes), tuple(own), children
+    return kind, module.training, tuple(attributes), tuple(own)
+
+
+def equal_modules(root: Module, varying: Varying) -> dict[int, int]:
+    """Return identity of a module -> the number of its state, of those whose state another has too.
+
+    Two have one number where `state_of` returns the same of both.
+    """
+    numbers: dict[Any, int] = {}
+    found: dict[int, int | None] = {}
+    many: dict[int, int] = {}
+
+    def visit(module: Module) -> int | None:
+        known = found.get(id(module))
+        if known is not None:
+            many[known] += 1  # under another name
+        if id(module) not in found:
+            below = [(n, None if c is None else visit(c)) for n, c in module._modules.items()]
+            number = None
+            if all(n is not None or module._modules[name] is None for name, n in below):
+                with suppress(Unlike):
+                    own = own_state_of(module, varying, [])
+                    number = numbers.setdefault((own, tuple(below)), len(numbers))
+                    many[number] = many.get(number, 0) + 1
+            found[id(module)] = number
+        return found[id(module)]
+
+    visit(root)
+    return {i: number for i, number in found.items() if number is not None and many[number] > 1}
 
 
 def tensor_described(tensor: torch.Tensor) -> Any:

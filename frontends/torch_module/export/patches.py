@@ -98,6 +98,7 @@ PATCHES = (
         saves_only=True,
     ),
     Patch("torch.nn:Module", "__setattr__", "counts the attributes that a forward assigns", saves_only=True),
+    Patch("torch.nn:Module", "_call_impl", "repeats what the run of an equal module showed", saves_only=True),
     Patch("torch.fx._symbolic_trace:Tracer", "call_module", "a call that raises leaves the stack of calls"),
     Patch("torch.nn:MultiheadAttention", "forward", "one operator in place of many"),
     Patch("torch.nn:LSTM", "forward", "takes sequences beside their lengths, in place of packed ones"),

@@ -17,18 +17,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..aliases import MEMORY, storage_of, written_argument
+from ..module_stacks import normalised_stack
 from .module_likeness import (
     Unlike,
     Varying,
     argument_described,
     described,
+    equal_modules,
     identities,
     mapped,
     reads_noted,
     state_of,
     varying_attributes,
 )
-from .module_stacks import normalised_stack
 from .patches import original, patched
 from .tracer_state import (
     can_copy,
@@ -162,7 +163,7 @@ class Repetition:
     is_whole: bool = True
     _records: dict[Any, list[_Record]] = field(default_factory=dict)
     _varying: Varying = field(default_factory=dict)
-    _equals: frozenset[int] = frozenset()
+    _equals: dict[int, int] = field(default_factory=dict)
     _hooks: int = 0
     _tracer: Any = None
     _writes: int = 0
@@ -177,7 +178,7 @@ class Repetition:
 
         kind = torch.nn.Module  # whose `modules` an attribute of the model's own may hide
         self._varying = varying_attributes(kind.modules(self.root))
-        self._equals = self._find_equals()
+        self._equals = equal_modules(self.root, self._varying)
         self._hooks = global_hooks()
         self._random = (random.getstate(), state_of_numpy())
         call = original(_TRACER, "call_module")
@@ -215,23 +216,6 @@ class Repetition:
         if numpy is not None and self._random[1] is not None:
             numpy.random.set_state(self._random[1])
         return True
-
-    def _find_equals(self) -> frozenset[int]:
-        """Return the identities of modules that have equals."""
-        found: dict[Any, list[int]] = {}
-
-        def visit(module: Module) -> Any:
-            for child in module._modules.values():
-                if child is not None:
-                    visit(child)
-            try:
-                state = state_of(module, self._varying, [], {})
-            except Unlike:
-                return
-            found.setdefault(state, []).append(id(module))
-
-        visit(self.root)
-        return frozenset(i for same in found.values() if len(same) > 1 for i in same)
 
     def _note_read(self, module: Any, name: str) -> None:
         for reads in self._readers:

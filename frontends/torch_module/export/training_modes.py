@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ....ir import CUMULATIVE
-from ..modules.live_state import Untouched
+from ..module_stacks import normalised_stack
+from ..modules.live_state import Untouched, memory_of
 from ..modules.tree import averages_all_batches
-from .evaluation_mode import dry_run, plainly
-from .module_stacks import normalised_stack
+from .cached_tensors import entries_of
+from .evaluation_mode import dry_run, plainly, uncompiled
+from .repeated_runs import RepeatedRuns, Seen
 from .tracing import unlogged
 
 if TYPE_CHECKING:
@@ -28,6 +31,13 @@ _NORM = "batch_norm"
 _TELLING = frozenset({"training", _NORM, *_DROPOUTS, *_LOST})
 _PLACES = frozenset({"is_cpu", "is_cuda", "is_meta"})
 _STEPWISE = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+_VALUES = frozenset(
+    {
+        *("item", "tolist", "numpy", "__array", "__bool", "__int", "__float", "__index", "__complex"),
+        *("__format", "__repr", "__dlpack", "__contains", "__reduce_ex", "data_ptr"),
+    }
+)
+"""Functions that give values of a tensor to Python, without the underscores at their end."""
 _SHAPE_KEPT = (
     *("batch_norm", "layer_norm", "softmax", "relu", "relu6", "leaky_relu", "gelu", "silu"),
     *("hardswish", "hardsigmoid"),
@@ -46,12 +56,28 @@ Idle = dict[str, list[bool]]
 as inference: nothing is dropped, or nothing normalised by the batch's own statistics."""
 
 
+@dataclass(slots=True)
+class Look:
+    """The findings of runs of a module.
+
+    Attributes:
+        notes: where training computes something else than inference.
+        idle: what computes the same in both.
+        leaves_nothing: whether a call outside of a trace surely fills no attribute and assigns no `.data`;
+            None where nothing was run.
+    """
+
+    notes: list[str] = field(default_factory=list)
+    idle: Idle = field(default_factory=dict)
+    leaves_nothing: bool | None = None
+
+
 def training_differences(
     module: Module,
     args: Sequence[Any],
     keywords: Mapping[str, Any],
     kept: Untouched,
-) -> tuple[list[str], Idle]:
+) -> Look:
     """Run the module once in each mode, without gradients; where they differ, and what is idle in both.
 
     Layers of torch itself are known; only modules whose own code reads `training` or drops, in functions that
@@ -61,25 +87,26 @@ def training_differences(
     """
     kinds, functions = {type(m) for m in module.modules()}, kept.functions
     if not any(_could_differ(kind, functions) for kind in kinds):
-        return [], {}
-    inference, training, idle = Calls(), Calls(), Idle()
-    notes: list[str] = []
-    error: Exception | None = None
+        return Look()
+    inference, training = _Run(), _Run()
     asking = _Asking(kinds, functions)
     ways: Sequence[Tensors] = ("meta", "fake", "real")
+    leaves_nothing = False
     for tensors in ways[asking.is_certain() :]:
         noted = asking if tensors == "meta" else None
-        inference, unknown, _ = _calls(module, args, keywords, tensors, kept, noted, training=False)
-        if unknown is not None and tensors != "real":
+        inference = _calls(module, args, keywords, tensors, kept, noted, training=False)
+        if inference.error is not None and tensors != "real":
             continue
-        training, error, idle = _calls(module, args, keywords, tensors, kept, noted, training=True)
-        if unknown is None and error is None and not (noted and noted.has_run()):
+        training = _calls(module, args, keywords, tensors, kept, noted, training=True)
+        if inference.error is None and training.error is None and not (noted and noted.has_run()):
+            leaves_nothing = noted is not None and not inference.leaves
             break
-    if error is not None:
-        notes.append(f"training mode was not looked at: the forward raised {type(error).__name__} in it")
-        return notes, {}
-    for path in dict.fromkeys([*inference, *training]):
-        plain, trained = inference.get(path, []), training.get(path, [])
+    if training.error is not None:
+        name = type(training.error).__name__
+        return Look([f"training mode was not looked at: the forward raised {name} in it"])
+    notes, idle = [], training.idle
+    for path in dict.fromkeys([*inference.calls, *training.calls]):
+        plain, trained = inference.calls.get(path, []), training.calls.get(path, [])
         if plain != trained:
             extra = [n for n in dict.fromkeys([*trained, *plain]) if trained.count(n) != plain.count(n)]
             shown = ", ".join(extra[:_SHOWN]) + (", ..." if len(extra) > _SHOWN else "")
@@ -90,7 +117,16 @@ def training_differences(
         elif True in idle.get(path, []):
             continue
         idle.pop(path, None)
-    return notes, idle
+    return Look(notes, idle, leaves_nothing)
+
+
+def leaves_nothing(module: Module, args: Sequence[Any], keywords: Mapping[str, Any], kept: Untouched) -> bool:
+    """Whether a call outside of a trace fills no attribute and assigns no `.data`, as one on "meta" shows."""
+    asking = _Asking({type(m) for m in module.modules()}, kept.functions)
+    if asking.is_certain():
+        return False
+    run = _calls(module, args, keywords, "meta", kept, asking, training=False)
+    return run.error is None and not run.leaves and not asking.has_run()
 
 
 def idle_dropouts(program: ExportedProgram, idle: Idle) -> set[Node]:
@@ -195,6 +231,23 @@ def _names(code: CodeType) -> set[str]:
     return found
 
 
+@dataclass(slots=True)
+class _Run:
+    """The findings of a run.
+
+    Attributes:
+        calls: the calls of each module that is not torch's.
+        idle: the dropouts and batch norms of each that are idle.
+        error: what the forward raised.
+        leaves: whether it filled an attribute, or assigned the `.data` of a parameter or buffer.
+    """
+
+    calls: Calls = field(default_factory=dict)
+    idle: Idle = field(default_factory=dict)
+    error: Exception | None = None
+    leaves: bool = False
+
+
 def _calls(
     module: Module,
     args: Sequence[Any],
@@ -204,21 +257,40 @@ def _calls(
     asking: _Asking | None,
     *,
     training: bool,
-) -> tuple[Calls, Exception | None, Idle]:
-    """Return the calls of each module that is not torch's, the forward's exception, and the idle dropouts.
+) -> _Run:
+    """Run a module in one mode.
 
     Unless the tensors are real, operators give shapes and types only and write nothing; code that asks for
-    more raises.
+    more raises. Where they are not, equal modules run once, unless a run changes what is outside of them.
     """
+    given = module, args, keywords, tensors, kept, asking, training
+    run, repeated = _run_once(*given, repeats=tensors != "real")
+    if repeated and (kept.has_changed or run.error is not None):
+        run, _ = _run_once(*given, repeats=False)
+    return run
+
+
+def _run_once(
+    module: Module,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    tensors: Tensors,
+    kept: Untouched,
+    asking: _Asking | None,
+    training: bool,
+    *,
+    repeats: bool,
+) -> tuple[_Run, int]:
+    """Run a module in one mode; return what it showed, and how many runs of modules repeated others."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.overrides import TorchFunctionMode
     from torch.utils._pytree import tree_map
 
-    calls: Calls = {}
-    idle: Idle = {}
+    seen: list[Seen] = []
+    found = _Run()
     normalising = torch.nn.modules.batchnorm._NormBase
-    stack: list[tuple[str, bool]] = []
+    stack: list[tuple[Module, bool]] = []
     paths = {m: name for name, m in module.named_modules()}
     counters: set[int] = set()
 
@@ -227,54 +299,102 @@ def _calls(
             if asking is not None:
                 asking.note_stack()
             if stack and not stack[-1][1] and not (given and id(given[0]) in counters):
-                name = _described(func, given, kwargs or {})
+                what, idle = _described(func, given, kwargs or {}), None
                 if _name(func) in _DROPOUTS or _name(func) == _NORM:
-                    idle.setdefault(stack[-1][0], []).append(not _is_active(func, given, kwargs or {}))
-                if name:
-                    calls.setdefault(stack[-1][0], []).append(name)
+                    idle = not _is_active(func, given, kwargs or {})
+                if what or idle is not None:
+                    seen.append(Seen(stack[-1][0], what, idle))
+            if repeated and _name(func) in _VALUES:
+                repeated.note_values()
             if tensors == "meta" and _name(func) in _STEPWISE:
                 raise NotImplementedError(f"{_name(func)} runs step by step on the meta device")
-            found = None if tensors == "real" else _emptily(func, given)
-            return func(*given, **(kwargs or {})) if found is None else found
+            empty = None if tensors == "real" else _emptily(func, given)
+            return func(*given, **(kwargs or {})) if empty is None else empty
 
-    def enter(called: Module, *_: Any) -> None:
+    def note_call(called: Module) -> None:
         if asking is not None:
             asking.note_stack()
         if stack and not stack[-1][1]:
-            calls.setdefault(stack[-1][0], []).append(f"`{paths[called]}`")
-        stack.append((paths[called], _of_torch(type(called))))
+            seen.append(Seen(stack[-1][0], called))
+
+    def enter(called: Module, *_: Any) -> None:
+        note_call(called)
+        stack.append((called, _of_torch(type(called))))
 
     def leave(*_: Any) -> None:
         stack.pop()
 
-    handles = [m.register_forward_pre_hook(enter) for m in paths]
-    handles += [m.register_forward_hook(leave, always_call=True) for m in paths]
+    repeated = RepeatedRuns(module, seen, note_call) if repeats else None
     copied = _emptied() if tensors == "meta" else _cloned
     made: AbstractContextManager[Any] = nullcontext()  # what kind of tensors operators make
     if tensors == "meta":
         made = torch.device("meta")
     elif tensors == "fake":
         made = FakeTensorMode(allow_non_fake_inputs=True)
+    modes = [(m, m.training) for m in paths]
     try:
         quiet = unlogged("torch._subclasses.fake_tensor")
         alone = dry_run(module, kept)  # what one mode keeps in a cache, the other computes itself
-        with alone, plainly(), quiet, made, Recorder():
+        plain = uncompiled() if tensors == "meta" else plainly()
+        repeating = repeated.repeating() if repeated else nullcontext()
+        with alone, plain, quiet, made, repeating, ExitStack() as own, Recorder():
             for m in paths:
                 m.training = training
-                for table in (m._parameters, m._buffers, m.__dict__) if tensors == "meta" else ():
-                    table.update({k: copied(v) for k, v in table.items() if isinstance(v, torch.Tensor)})
+            if tensors == "meta":
+                own.enter_context(_emptied_tables(paths, copied))
+            for m, mode in modes:
+                own.callback(setattr, m, "training", mode)
+                own.callback(m.register_forward_pre_hook(enter).remove)
+                own.callback(m.register_forward_hook(leave, always_call=True).remove)
             counters |= {id(m.num_batches_tracked) for m in paths if isinstance(m, normalising)}
             given, named = tree_map(copied, (tuple(args), dict(keywords)))  # a cache given is written into
+            before = None if training else _left(module)
             module(*given, **named)
+            found.leaves = not training and _left(module) != before
     except Exception as error:  # the model's own code may raise anything
-        return calls, error, idle
+        found.error = error
+    for each in seen:
+        path = paths[each.caller]
+        if each.idle is not None:
+            found.idle.setdefault(path, []).append(each.idle)
+        if each.what:
+            what = each.what if isinstance(each.what, str) else f"`{paths[each.what]}`"
+            found.calls.setdefault(path, []).append(what)
+    return found, repeated.count if repeated else 0
+
+
+@contextmanager
+def _emptied_tables(modules: Iterable[Module], empty: Callable[[Any], Any]) -> Iterator[None]:
+    """Put tensors on the meta device in the place of those of modules, inside the block."""
+    import torch
+
+    held: list[tuple[dict[str, Any], str, Any, Any]] = []
+    for m in modules:
+        for table in (m._parameters, m._buffers, m.__dict__):
+            found = [(k, v) for k, v in table.items() if isinstance(v, torch.Tensor)]
+            held += [(table, k, v, empty(v)) for k, v in found]
+    for table, name, _, empty_one in held:
+        table[name] = empty_one
+    try:
+        yield
     finally:
-        for handle in handles:
-            handle.remove()
-    return calls, None, idle
+        for table, name, value, empty_one in held:
+            if table.get(name) is empty_one:  # else the forward has put another there
+                table[name] = value
 
 
-_BASE = _calls.__code__  # below which the code of a model runs
+def _left(module: Module) -> Any:
+    """Return the attributes that hold tensors, and where the values of parameters and buffers are."""
+    import torch
+
+    with torch._C.DisableTorchFunction():
+        kind = torch.nn.Module  # whose `named_buffers` an attribute of the module's own may hide
+        held = {**dict(kind.named_parameters(module)), **dict(kind.named_buffers(module))}
+        filled = {(id(e.module), e.name) for e in entries_of(module)}
+        return filled, {name: memory_of(tensor) for name, tensor in held.items()}
+
+
+_BASE = _run_once.__code__  # below which the code of a model runs
 
 
 def _cloned(value: Any) -> Any:

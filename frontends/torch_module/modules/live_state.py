@@ -51,10 +51,10 @@ class _Snapshot(Snapshot):
 def _tensor_kept(tensor: torch.Tensor) -> Callable[[], bool]:
     """Return the function that restores a tensor's memory, flag and gradient, if they change."""
     data, gradient, needed = tensor.detach(), tensor.grad if tensor.is_leaf else None, tensor.requires_grad
-    memory = _memory(data)
+    memory = memory_of(data)
 
     def undo() -> bool:
-        changed = type(tensor.data) is not type(data) or _memory(tensor) != memory
+        changed = type(tensor.data) is not type(data) or memory_of(tensor) != memory
         if changed:
             tensor.data = data
         if tensor.is_leaf:
@@ -75,9 +75,9 @@ def assigned_by(module: Module, call: Callable[[], object]) -> dict[str, torch.T
     torch.export takes `.data` for an attribute of Python's: its program reads what was there before.
     """
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    before = {name: _memory(tensor) for name, tensor in held.items()}
+    before = {name: memory_of(tensor) for name, tensor in held.items()}
     call()
-    return {name: t.detach().clone() for name, t in held.items() if _memory(t) != before[name]}
+    return {name: t.detach().clone() for name, t in held.items() if memory_of(t) != before[name]}
 
 
 def may_assign(functions: Iterable[FunctionType]) -> bool:
@@ -133,6 +133,11 @@ class Untouched:
         self._state = state
 
     @property
+    def has_changed(self) -> bool:
+        """Whether the last block had changed anything."""
+        return self._snapshot.has_changed or bool(self._copies)
+
+    @property
     def functions(self) -> frozenset[FunctionType]:
         """The functions that calls of the module may run."""
         return self._taken().functions
@@ -143,6 +148,7 @@ class Untouched:
 
     def __enter__(self) -> Untouched:
         self._snapshot = self._taken()
+        self._snapshot.has_changed = False
         self._memories = {s._cdata: s for t in self._snapshot.tensors if (s := _storage(t)) is not None}
         self._copies: dict[int, Any] = {}
         self._watch = _watch(self._memories, self._copies)
@@ -223,7 +229,7 @@ def _storage(tensor: torch.Tensor) -> Any:
         return None
 
 
-def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
+def memory_of(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Return the memory and layout of a tensor's values."""
     storage = _storage(tensor)
     if storage is None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ....ir import Graph, Initializer, ModelError, Parameter, TensorData
-from ..export.module_stacks import normalised_stack
 from ..export.tensors import array_of, as_real
 from ..given_values import place_of
+from ..module_stacks import normalised_stack
 from ..symbols import dtype_of
 from .initializers import DRAWN, initial_laws, is_home, is_torchs
 from .lazy import uninitialised_error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_what_training_alone_does_is_found(kind: type[_Drops], ways: list[str], 
     before = {name: value.clone() for name, value in net.state_dict().items()}
     held = [*net.parameters(), *net.buffers(), net.offset]
     seed = torch.get_rng_state()
-    found, _ = training_modes.training_differences(net, (X,), {}, Untouched(net))
+    found = training_modes.training_differences(net, (X,), {}, Untouched(net)).notes
     assert found == ["the root module computes something else in training than in the graph: dropout(0.25)"]
     assert list(dict.fromkeys(tensors)) == ways
     assert all(map(torch.equal, before.values(), net.state_dict().values()))
@@ -155,8 +156,8 @@ class _Alike(nn.Module):
 
 def test_no_difference_is_invented(tensors: list[str]) -> None:
     net = _Alike().eval()
-    notes, idle = training_modes.training_differences(net, (X,), {}, Untouched(net))
-    assert (notes, idle) == ([], {"": [True]})
+    look = training_modes.training_differences(net, (X,), {}, Untouched(net))
+    assert (look.notes, look.idle) == ([], {"": [True]})
     assert list(dict.fromkeys(tensors)) == ["meta"]
 
 
@@ -172,10 +173,145 @@ def test_tied_parameters_stay_tied_where_nothing_is_computed() -> None:
             return super().forward(x) if tied else self.features(x)
 
     net = Tied().eval()
-    found, _ = training_modes.training_differences(net, (X,), {}, Untouched(net))
+    found = training_modes.training_differences(net, (X,), {}, Untouched(net)).notes
     assert len(found) == 1
 
 
 def test_load_says_it() -> None:
     notes = regraft.load(_Drops().eval(), (X,)).origin.notes
     assert any("computes something else in training than in the graph: dropout(0.25)" in n for n in notes)
+
+
+COUNTS = {"calls": 0}
+
+
+class _Block(nn.Module):
+    """Drops in training mode a second time, at a rate that its number may decide."""
+
+    scale: torch.Tensor
+
+    def __init__(self, number: int, rate: float = 0.25) -> None:
+        super().__init__()
+        self.number, self.rate, self.active = number, rate, True
+        self.linear, self.norm = nn.Linear(4, 4), nn.Sequential(nn.LayerNorm(4), nn.Identity())
+        self.register_buffer("scale", torch.tensor([float(number)]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.linear(x))
+        return functional.dropout(x, self.rate) if self.training and self.active else x
+
+
+class _Numbered(_Block):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) if self.number % 2 else x + 1
+
+
+class _Counting(_Block):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        COUNTS["calls"] += 1
+        return super().forward(x) if COUNTS["calls"] % 2 else x
+
+
+class _Valued(_Block):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) if self.scale.tolist()[0] > 1 else x
+
+
+class _Filling(_Block):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.filled = x * 2
+        return super().forward(x)
+
+
+class _Assigning(_Block):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.linear.weight.data = self.linear.weight.data / 2
+        return super().forward(x)
+
+
+class _Chance(_Block):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) if random.random() < 0.5 or self.training else x
+
+
+class _Stack(nn.Module):
+    def __init__(self, kind: type[_Block], change: Callable[[Any], object]) -> None:
+        super().__init__()
+        self.blocks: Any = nn.ModuleList([kind(n) for n in range(4)])
+        self.switch, self.asks, self.append = False, False, False
+        change(self)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.asks and torch.tensor(3).item() > 5:  # what the meta device does not know
+            raise ValueError
+        for n, block in enumerate(self.blocks):
+            if self.switch:
+                block.active = n % 2 == 0
+            x = block(x)
+        return x
+
+
+def _tie(net: Any) -> None:
+    net.blocks[2] = net.blocks[0]
+    net.blocks[1].linear.weight = net.blocks[3].linear.weight
+
+
+def _share(net: Any) -> None:
+    net.blocks[1].norm[1] = net.blocks[1].norm[0]
+
+
+def _rates(net: Any) -> None:
+    for n, block in enumerate(net.blocks):
+        block.rate = (0.0, 0.1, 0.1, 0.2)[n]
+
+
+# the class of the blocks, a change of the net, runs repeated (layers in a block count), what a call leaves
+STACKS: dict[str, tuple[type[_Block], Callable[[Any], object], int, bool]] = {
+    "alike": (_Block, lambda _: None, 3, True),
+    "alike, of known values": (_Block, lambda net: setattr(net, "asks", True), 3, False),
+    "numbers that are read": (_Numbered, lambda _: None, 1, True),
+    "rates": (_Block, _rates, 3, True),
+    "a count outside": (_Counting, lambda _: None, 3, True),
+    "values of a buffer": (_Valued, lambda _: None, 0, False),
+    "an attribute that is filled": (_Filling, lambda _: None, 0, False),
+    "data that is assigned": (_Assigning, lambda _: None, 3, False),
+    "chance": (_Chance, lambda _: None, 3, True),
+    "a parent that sets attributes": (_Block, lambda net: setattr(net, "switch", True), 0, True),
+    "tied blocks and weights": (_Block, _tie, 3, True),
+    "a module shared in one": (_Block, _share, 2, True),
+    "a hook": (_Block, lambda net: net.blocks[1].register_forward_hook(lambda *_: None), 3, True),
+    "a mode of its own": (_Block, lambda net: net.blocks[2].norm.train(), 3, True),
+}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_equal_blocks_run_once_and_the_look_is_that_of_all_runs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, change, repeated, clean = STACKS[name]
+    net = _Stack(kind, change).eval() if name != "a mode of its own" else _Stack(kind, change)
+    counts: list[int] = []
+    run = training_modes._run_once
+
+    def once(*given: Any, repeats: bool) -> Any:
+        found = run(*given, repeats=repeats)
+        counts.append(found[1] if found[0].error is None else 0)
+        return found
+
+    def look() -> training_modes.Look:
+        COUNTS["calls"] = 0
+        random.seed(0)
+        return training_modes.training_differences(net, (torch.randn(2, 4),), {}, Untouched(net))
+
+    monkeypatch.setattr(training_modes, "_run_once", once)
+    state, hooks = net.state_dict(), [len(m._forward_hooks) for m in net.modules()]
+    modes = [m.training for m in net.modules()]
+    found = look()
+    assert max(counts) == repeated
+    assert found.leaves_nothing is clean
+    monkeypatch.setattr(training_modes, "_run_once", lambda *given, repeats: run(*given, repeats=False))
+    assert look() == found
+    assert found.notes
+    assert all(map(torch.equal, state.values(), net.state_dict().values()))
+    assert hooks == [len(m._forward_hooks) for m in net.modules()]
+    assert modes == [m.training for m in net.modules()]
