@@ -211,6 +211,7 @@ def rewrite(
     from ..api import extensions, targets
     from ..api.certificates import certificate_beside, certify
     from ..api.pages import write_page
+    from ..api.written_names import in_written_names
     from ..backends import find_stale_files
     from ..formats.shard_index import parse_size
     from ..ir import Graph
@@ -293,12 +294,13 @@ def rewrite(
         is_onnx = to == "onnx"
         page(report, output if is_onnx else rewritten.graph)
         gone = targets.removal(graph, rewritten)
+        changes = in_written_names(rewritten.changes, files)
         if as_json:
             print_json(
                 {
                     "removed": {"tensors": gone.tensors, "elements": gone.elements, "of": gone.of},
                     "files": [str(f) for f in files],
-                    "changes": change_rows(rewritten.changes),
+                    "changes": change_rows(changes),
                     "verified": None if report is None else report.to_json(),
                     "certified": None if written_beside is None else written_beside.to_json(),
                     **({} if kept is None else {"in_place": {"kept": kept.kept, "copied": kept.copied}}),
@@ -314,7 +316,7 @@ def rewrite(
                 echo(gone)
         if written_beside is not None:
             print_certified(written_beside, verbose=verbose)
-        print_changes(rewritten.changes, rewritten=True, verbose=verbose)
+        print_changes(changes, rewritten=True, verbose=verbose)
         if is_onnx:
             _print_operators(targets.count_operators(graph, output))
             if functions:

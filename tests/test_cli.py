@@ -1,6 +1,7 @@
 """The command line: exit codes, one clear error for every bad input, and nothing left behind."""
 
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -256,6 +257,25 @@ class TestCommands:
             assert result.exit_code == 0, result.output
             whole.append("regraft.MultiheadAttention(" in result.output)
         assert whole == [False, True]
+
+    @pytest.mark.parametrize("to", ["torch", "mindspore"])
+    def test_renamed_parameters_are_said_as_the_file_has_them(self, to: str, tmp_path: Path) -> None:
+        vectors = [helper.make_tensor(f"p{n}", TensorProto.FLOAT, [3], [n + 1.0] * 3) for n in range(4)]
+        graph = helper.make_graph(
+            [helper.make_node("BatchNormalization", ["x", "p0", "p1", "p2", "p3"], ["y"])],
+            "net",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 4, 4])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3, 4, 4])],
+            vectors,
+        )
+        model, out = tmp_path / "net.onnx", tmp_path / "out"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), model)
+        result = invoke("rewrite", model, "--to", to, "-o", out, "-v")
+        assert result.exit_code == 0, result.output
+        told = re.findall(r"`p\d` is now called `([^`]+)`", result.output)
+        rows = json.loads((out / "renames.json").read_text())["parameters"]
+        assert len(told) == 4
+        assert set(told) == {row["target"] for row in rows if row["source"]}
 
     @pytest.mark.parametrize("name", ["rename-parameters", "E201", "tie-weights", "hoist-calls", "OX103"])
     def test_explain(self, name: str) -> None:
