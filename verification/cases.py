@@ -40,6 +40,8 @@ from .jumps.breakpoints import Breakpoints
 from .jumps.epsilons import FACTOR, has_epsilon
 from .jumps.equalities import Equalities, find_apart
 from .jumps.exactness import Exactness
+from .jumps.excuses import excuse_failed, excuse_void, is_void
+from .jumps.selections import Selections
 from .jumps.singular import Singularities
 from .meaning import notes_of, with_meaning
 from .mixing import KINDS as MIXED
@@ -101,7 +103,8 @@ class Cases:
         self._bending = Bending(self.graph)
         self._usual = ""
         self._differs, self._measures = False, True
-        self._fusion = Fusion(sides)
+        self._selections = Selections(sides.graph, sides.source)
+        self._fusion = Fusion(sides, self._selections)
         self._refused: list[tuple[str, str]] = []
         self._undefined = Undefined(sides.graph, sides.source)
         self._singular = Singularities(sides.graph)
@@ -243,7 +246,7 @@ class Cases:
         target = self.sides.target.run(inputs, calls=modules)
         kept = self._breakpoints.kept(inputs)
         rounding = self.sides.rounding(inputs, source, calls=modules, kept=kept)
-        outputs = self.sides.outputs(case, source, target, rounding)
+        outputs = self._rows_of(case, inputs, (source, target), rounding)
         target, outputs = self._fusion.stop(case, inputs, (source, target), outputs, rounding, calls=modules)
         outputs = self._excuse_undefined(inputs, (source, target), rounding, outputs)
         if all(row.passed for row in outputs):
@@ -322,9 +325,15 @@ class Cases:
         source = self.sides.source.run(inputs, calls=False)
         target = self.sides.target.run(inputs, calls=False)
         rounding = self._rounding(inputs, source)
-        rows = self.sides.outputs(case, source, target, rounding)
+        rows = self._rows_of(case, inputs, (source, target), rounding)
         _, rows = self._fusion.stop(case, inputs, (source, target), rows, rounding)
         return self._remember_failure(case, inputs, rows)
+
+    def _rows_of(
+        self, case: str, inputs: Arrays, runs: tuple[Run, Run], rounding: OutputRounding
+    ) -> list[OutputRow]:
+        """Return one row per output, where what rounding selects is no fault."""
+        return self._selections.judge(self.sides.outputs(case, *runs, rounding), inputs, *runs)
 
     def _rounding(self, inputs: Arrays, source: Run) -> Rounding:
         """Return the effect of rounding in a further case: four runs, not made once outputs differ."""
@@ -339,7 +348,7 @@ class Cases:
         except ModelError as error:
             self._refuse(case, error.message)
             return None
-        if any(not _is_void(array) for _, array in run.outputs):
+        if any(not is_void(array) for _, array in run.outputs):
             return run
         self._refuse(case, "it gives NaN only")
         return None
@@ -516,15 +525,15 @@ class Cases:
             judged: names of the outputs that count; None for all.
         """
         source, target = runs
-        rows = self.sides.outputs(case, source, target, rounding)
-        void = {name for name, array in source.outputs if _is_void(array)}
+        rows = self._rows_of(case, alone or inputs, runs, rounding)
+        void = {name for name, array in source.outputs if is_void(array)}
         for row in rows:
             if row.name in void and not row.passed and row.name not in self._noted:
                 self._noted.add(row.name)
                 self.notes.append(
                     f"`{row.name}` with {case} is NaN everywhere in the source, but not in the target"
                 )
-        rows = [_excuse(row) if row.name in void and not row.passed else row for row in rows]
+        rows = [excuse_void(row) if row.name in void and not row.passed else row for row in rows]
         rows = self._excuse_undefined(alone or inputs, runs, rounding, rows)
         rows = [row for row in rows if judged is None or row.name in judged]
         failed = [row for row in rows if not row.passed]
@@ -534,15 +543,15 @@ class Cases:
             near = self._singular.near(alone or inputs, {row.name for row in failed})
         if near and redrawn is not None and self._is_equal(case, redrawn()):
             why = f"off here and not on another draw of this kind: a value is close to where {near} jumps"
-            rows = _excuse_failed(rows, why)
+            rows = excuse_failed(rows, why)
         if failed and self._breakpoints.has_drawn(inputs):
             near = self._exactness.undecided(inputs, {row.name for row in failed})
             if near:
-                rows = _excuse_failed(rows, f"a value is close to where {near} jumps, and rounding decides")
+                rows = excuse_failed(rows, f"a value is close to where {near} jumps, and rounding decides")
         elif failed and not all(row.passed for row in rows):
             near = self._equalities.deciding(alone or inputs, find_apart(rows, source, target))
             if near:
-                rows = _excuse_failed(rows, f"values that {near} compares differ by rounding, which decides")
+                rows = excuse_failed(rows, f"values that {near} compares differ by rounding, which decides")
         return self._remember_failure(case, inputs, rows)
 
     def _is_equal(self, case: str, again: Arrays) -> bool:
@@ -580,20 +589,3 @@ def _have_fault(rows: Sequence[OutputRow]) -> bool:
 def case_of(sizes: Mapping[str, int]) -> str:
     """Return sizes as text, ``N=2``; "static" for a graph without symbols."""
     return ", ".join(f"{name}={size}" for name, size in sorted(sizes.items())) or "static"
-
-
-def _is_void(array: np.ndarray) -> bool:
-    """Whether an array holds floating-point elements of which none is a number."""
-    return kind_of(array) in "fc" and array.size > 0 and bool(np.isnan(array).all())
-
-
-def _excuse_failed(rows: Sequence[OutputRow], why: str) -> list[OutputRow]:
-    """Return rows of which those that failed prove nothing."""
-    said = f"proves nothing: {why}"
-    return [r if r.passed else replace(r, passed=True, reason=said, unproven=why) for r in rows]
-
-
-def _excuse(row: OutputRow) -> OutputRow:
-    """Return a passed row for an output that is NaN everywhere in the source, which proves nothing."""
-    why = "NaN everywhere"
-    return replace(row, passed=True, reason=f"proves nothing: {why} in the source", unproven=why)

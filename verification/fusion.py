@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from ..ir import ModelError
+from .jumps.selections import Selections
 from .report import OutputRow
 from .runners.runs import Fusing, Run
 from .sides import OutputRounding, Sides
@@ -23,10 +24,11 @@ class Fusion:
 
     Args:
         sides: what is run; the target's level may change.
+        selections: judges what rounding selects.
     """
 
-    def __init__(self, sides: Sides) -> None:
-        self._sides = sides
+    def __init__(self, sides: Sides, selections: Selections) -> None:
+        self._sides, self._selections = sides, selections
         self._level, self._stopped = ExitStack(), False  # keeps the target without fusions
 
     def find_faults_at_other_level(
@@ -55,6 +57,7 @@ class Fusion:
             self._sides.notes.append(f"the target was not tried {words}: {error.message}")
             return []
         rows = self._sides.outputs(f"{case}, {words}", source, target, rounding)
+        rows = self._selections.judge(rows, inputs, source, target)
         wrong = [row for row in rows if not row.passed]
         if not wrong or runner.fuses:
             return wrong

@@ -188,6 +188,15 @@ class Varying(Protocol):
 
 
 @runtime_checkable
+class Selecting(Protocol):
+    """A runner that shows the values by which its source selects elements."""
+
+    def selected_values(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Return what was ordered, compared or suppressed in a run, in order."""
+        ...
+
+
+@runtime_checkable
 class Fusing(Protocol):
     """A runner whose runtime fuses operators, and may compute something else by it."""
 

@@ -138,6 +138,15 @@ class TorchRunner(EagerRunner):
                 return bool(watching.met)
         return bool(watching.met)
 
+    def selected_values(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Return what was ordered, compared or suppressed in a run; see `Selecting`."""
+        from .torch_selected import selected_values
+
+        with self._ready(), selected_values() as found:
+            arguments, keywords = self._bind(inputs)
+            self._model(*arguments, **keywords)
+        return found
+
     @contextmanager
     def _ready(self) -> Iterator[Untouched]:
         """Open a with block in which the module may run: in eval mode, and unchanged afterwards."""
@@ -235,7 +244,7 @@ class TorchRunner(EagerRunner):
             with torch.no_grad():
                 for tensor in tensors:
                     tensor.copy_(tensor_of(change(array_of(tensor))))
-            with round_inside(change, {} if only else self._errors):
+            with nullcontext() if only else round_inside(change, self._errors):
                 yield
 
     def _hook(
