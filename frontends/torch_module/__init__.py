@@ -96,10 +96,10 @@ def _lowered(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 
 def _lowered_capture(captured: Captured, reference: str, options: LoadOptions) -> Graph:
     from .aliases import WriteError
-    from .export.branch_by_example import loops_decided
     from .export.capture import require_runnable
     from .export.export_errors import loop_error
     from .export.functionalise import functionalised
+    from .export.on_data.branch_by_example import loops_decided
 
     opened = captured.program if captured.module is None else captured.module
     try:

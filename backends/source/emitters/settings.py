@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..emitting import Expression, Literal, Refused, View
+from ..emitting import Expression, Literal, Refused, View, first_element
 from ..expressions import ATOM, Element, Helper, Part, call
 
 
@@ -26,6 +26,15 @@ def number(view: View, slot: int, hint: str = "axis") -> Part:
     if view.host(slot) == "tuple":
         return Expression((Element(view.use(slot, ATOM), 0),))
     return view.use(slot) if view.host(slot) else call("int", view.tensor(slot))
+
+
+def number_or(view: View, slot: int, default: float, function: str) -> Part:
+    """Return the number in a slot, or the default of an absent one; ``float(x)`` of what a run gives."""
+    known = view.constant(slot) if view.has(slot) else None
+    if not view.has(slot) or known is not None:
+        found = default if known is None else first_element(known)
+        return Literal(bool(found) if function == "bool" else found, function)
+    return call(function, view.tensor(slot))
 
 
 def count_of(view: View, slot: int) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....ir import Graph, Operator, Parameter, Value
-from ...source.emitters.settings import number
+from ...source.emitters.settings import number, number_or
 from ...source.emitters.subscripts import gather_by_subscript, slice_by_subscript
 from ...source.emitting import (
     EmitterTable,
@@ -19,6 +19,7 @@ from ...source.expressions import (
     Attribute,
     Element,
     Helper,
+    Literal,
     Part,
     Quoted,
     call,
@@ -156,6 +157,10 @@ def _is_counted_from_front(graph: Graph, value: Value, depth: int = 8) -> bool:
     return False
 
 
+_MOST_BOXES = 1 << 31
+"""More boxes than a tensor of them could hold: such a limit is none."""
+
+
 @TABLE.call("ScatterElements")
 def scatter_elements(view: View) -> Expression:
     """Emit ``x.scatter(axis, indices, values)`` and its kin, whose indices are counted from the front."""
@@ -207,6 +212,21 @@ def unique(view: View) -> Expression:
         return call("torch.unique", view.tensor(0))
     found = call(Helper("unique"), view.tensor(0), is_sorted)
     return Expression(found.parts, outputs=4)
+
+
+@TABLE.call("NonMaxSuppression")
+def non_max_suppression(view: View) -> Expression:
+    """Emit a call of the emitted file's own function; where all boxes may be kept, it is given no limit."""
+    most = number_or(view, 2, 0, "int")
+    if isinstance(most, Literal) and int(str(most.value)) > _MOST_BOXES:
+        most = None
+    score = number_or(view, 4, float("-inf"), "float") if view.has(4) else None
+    is_centred = True if view.operator.int("center_point_box") else None
+    overlap = number_or(view, 3, 0.0, "float")
+    return call(
+        Helper("non_max_suppression"), view.tensor(0), view.tensor(1), overlap,
+        most=most, score=score, is_centred=is_centred,
+    )  # fmt: skip
 
 
 @TABLE.call("RoiAlign")

@@ -58,6 +58,11 @@ PATCHES = (
     ),
     Patch(
         "torch.fx.experimental.symbolic_shapes:ShapeEnv",
+        "_evaluate_expr",
+        "a selection by data is taken to have elements",
+    ),
+    Patch(
+        "torch.fx.experimental.symbolic_shapes:ShapeEnv",
         "_check_frozen",
         "records the branches that the example's sizes decide",
         saves_only=True,

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....ir import ModelError
-from .branch_by_example import Decision, decided_by_example, depends_on_data, numbers_fixed
 from .constant_numbers import LIMIT, numbers_of_constants, writes_numbers
 from .export_errors import DecidedNumber, is_refusal
 from .hide_tracing import pretend_to_run
-from .nonzero_loops import loops_over_every_place
 from .numpy_by_torch import gives_numpy, numpy_by_torch
+from .on_data.branch_by_example import Decision, decided_by_example, depends_on_data, numbers_fixed
+from .on_data.nonzero_loops import loops_over_every_place
+from .on_data.selections import asks_for_none, some_selected
 from .substitutes import substituted
 from .symbolic_builtins import numbers_taken, symbolic_lengths
 
@@ -43,11 +44,13 @@ class Refusal:
         error: what was raised.
         by_model: whether the model's own code raised it, rather than torch.
         on_data: whether the code asks for the value of a tensor.
+        on_none: whether it asks if a selection by data has elements.
     """
 
     error: Exception
     by_model: bool
     on_data: bool
+    on_none: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,12 @@ def _at_every_place(export: Export, _: Module) -> Traced:
     return program, notes
 
 
+def _of_some(export: Export, module: Module) -> Traced:
+    with substituted(), symbolic_lengths(module), some_selected() as notes:
+        program = _with_numbers(export, notes)
+    return program, [*notes, *numbers_fixed(program)]
+
+
 def _as_the_example(export: Export, _: Module) -> Traced:
     with substituted(), loops_over_every_place() as notes, decided_by_example() as decisions:
         program = _with_numbers(export, notes, decisions)
@@ -104,6 +113,12 @@ def _as_the_example(export: Export, _: Module) -> Traced:
 
 TRACINGS = (
     Tracing("as written", lambda refusal: refusal is None, _as_written),
+    Tracing(
+        "selections by data have elements",
+        lambda refusal: refusal is not None and refusal.on_none,
+        _of_some,
+        goes_further=True,
+    ),
     Tracing(
         "with equivalents of functions that torch refuses, and values of small buffers as numbers",
         lambda refusal: refusal is not None,
@@ -133,7 +148,7 @@ TRACINGS = (
 )
 """Ways to trace, in order: all but the first with equivalents of functions that torch refuses.
 
-The last four leave a note for every assumption that they make.
+All but the first and third leave a note for every assumption that they make.
 """
 
 
@@ -165,13 +180,17 @@ def trace(export: Export, module: Module, *, numbers: bool = False) -> Traced:
             if gives_numpy(error) and not numpy:  # then all ways once more
                 numpy, ways = True, list(TRACINGS[1:])
             if refusal is None or (gives_numpy(refusal.error) and depends_on_data(error)):
-                refusal = Refusal(error, not is_refusal(error), depends_on_data(error))
+                refusal = _refusal(error)
             elif tracing.goes_further and (isinstance(error, DecidedNumber) or depends_on_data(error)):
                 remains = error
     assert refusal is not None
     if remains is not None:
         raise remains from refusal.error
     raise refusal.error
+
+
+def _refusal(error: Exception) -> Refusal:
+    return Refusal(error, not is_refusal(error), depends_on_data(error), asks_for_none(error))
 
 
 def _with_numbers(

@@ -9,6 +9,7 @@ import numpy as np
 from ....ir import Value
 from ...lowering_table import Lowering, LoweringTable
 from ..call import Call
+from ..symbols import is_of_data
 
 TABLE = LoweringTable[Call]("torch")
 
@@ -94,7 +95,26 @@ def _truth(op_type: str) -> Lowering[Call]:
 def _extreme(op_type: str) -> Lowering[Call]:
     """Reduce numbers to their extreme; truth values by any and all."""
     of_numbers, of_truth = _reduction(op_type), _truth(op_type)
-    return lambda call: (of_truth if call.dtype == "bool" else of_numbers)(call)
+
+    def extreme(call: Call) -> Value:
+        if call.dtype == "bool":
+            return of_truth(call)
+        if call.operator.endswith(("max.default", "min.default")) and any(map(is_of_data, call.shape())):
+            return _extreme_of_some(call, op_type)
+        return of_numbers(call)
+
+    return extreme
+
+
+def _extreme_of_some(call: Call, op_type: str) -> Value:
+    """Return the extreme of what data select, of which there may be none: then nothing reads it."""
+    dtype = call.dtype_of("self")
+    integers = np.iinfo(dtype) if "int" in dtype else None
+    end = {"ReduceMax": integers and integers.min, "ReduceMin": integers and integers.max}[op_type]
+    end = (-np.inf if op_type == "ReduceMax" else np.inf) if end is None else end
+    flat = call.op("Reshape", call.value("self"), call.constant([-1]))
+    further = call.cast(call.constant([end], "int64" if integers else "float32"), dtype)
+    return call.op(op_type, call.op("Concat", flat, further, axis=0), keepdims=0)
 
 
 TABLE.op("aten.amax.default", "aten.max.default")(_extreme("ReduceMax"))
@@ -274,7 +294,7 @@ def _ranked(call: Call, k: Value, largest: bool) -> list[Value]:
 def topk(call: Call) -> list[Value]:
     """Values and indices of the largest or smallest, in order also where torch leaves the order open."""
     call.ignore("sorted")
-    return _ranked(call, call.constant([call.int("k")]), call.flag("largest"))
+    return _ranked(call, call.shape_value([call.arg("k")]), call.flag("largest"))
 
 
 @TABLE.op("aten.sort.default", "aten.sort.stable")

@@ -49,6 +49,12 @@ def position_sensitive_roi_align(call: Call) -> list[Value | None]:
     return [call.reshape(sums, [count, channels // bins, height, width]), None]
 
 
+def _below(number: float) -> float:
+    """Return the largest float32 that is not above a number, beyond which the same float32 numbers lie."""
+    found = np.float32(number)
+    return float(found if float(found) <= number else np.nextafter(found, np.float32(-np.inf)))
+
+
 @TABLE.op("torchvision.nms.default")
 def suppression(call: Call) -> Value:
     """The places of the boxes that no better one overlaps by more than the threshold, the best first."""
@@ -57,7 +63,7 @@ def suppression(call: Call) -> Value:
     # ONNX swaps corners in the wrong order; in torchvision such a box overlaps none, as one without an area
     corners = b.op("Concat", low.value, maximum(low, high).value, axis=1)
     scores = call.op("Unsqueeze", call.value("scores"), call.constant([0, 1]))
-    threshold = call.constant(np.array([call.float("iou_threshold")], np.float32))
+    threshold = call.constant([_below(call.float("iou_threshold"))], "float32")
     chosen = call.op(
         "NonMaxSuppression", call.op("Unsqueeze", corners, call.constant([0])), scores,
         call.constant([_ALL]), threshold,

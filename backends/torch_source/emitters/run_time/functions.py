@@ -156,25 +156,27 @@ SHORT_FOURIER = '''def short_fourier(x, step, window=None, length=None, onesided
     return torch.view_as_real(found[..., : found.shape[-1] // 2 + 1] if onesided else found)
 '''
 
-NON_MAX_SUPPRESSION = '''def non_max_suppression(boxes, scores, most, overlap, score, is_centred):
+NON_MAX_SUPPRESSION = '''\
+def non_max_suppression(boxes, scores, overlap, most=None, score=None, is_centred=False):
     """Return a row (image, class, box) for each box that overlaps no better one, as ONNX does."""
-    first, second = boxes.detach().chunk(2, -1)
+    first, second = boxes.chunk(2, -1)
     if is_centred:
         first, second = first - second / 2, first + second / 2
     low, high = torch.minimum(first, second), torch.maximum(first, second)
     area = (high - low).prod(-1)
     found = []
-    for image in range(scores.shape[0]):
-        inner = torch.minimum(high[image].unsqueeze(1), high[image])
-        shared = (inner - torch.maximum(low[image].unsqueeze(1), low[image])).clamp(min=0).prod(-1)
-        clash = (shared / (area[image].unsqueeze(1) + area[image] - shared) > overlap).tolist()
-        for kind in range(scores.shape[1]):
-            order = scores[image, kind].argsort(descending=True, stable=True)
-            kept = []
-            for box in order[scores[image, kind][order] > score].tolist():
-                if len(kept) < most and not any(clash[box][other] for other in kept):
-                    kept.append(box)
-            found += [(image, kind, box) for box in kept]
+    for image, kind in torch.cartesian_prod(*map(torch.arange, scores.shape[:2])).tolist():
+        left = scores[image, kind].argsort(descending=True, stable=True)
+        left = left if score is None else left[scores[image, kind][left] > score]
+        left = left[:0] if most == 0 else left
+        kept = []
+        while len(left):
+            best, left = left[0], left[1:] if most is None or len(kept) + 1 < most else left[:0]
+            kept.append(best)
+            ends = torch.minimum(high[image, best], high[image, left])
+            shared = (ends - torch.maximum(low[image, best], low[image, left])).clamp(min=0).prod(-1)
+            left = left[~(shared / (area[image, best] + area[image, left] - shared) > overlap)]
+        found += [(image, kind, int(box)) for box in kept]
     return torch.tensor(found, dtype=torch.int64, device=boxes.device).reshape(-1, 3)
 '''
 
@@ -204,7 +206,7 @@ ROI_ALIGN = '''def roi_align(x, regions, images, size, samples, scale, offset, i
         bins = bins.amax(0) if is_largest else bins.sum(0)
         bins = bins.unflatten(2, (size[1], -1)).unflatten(1, (size[0], -1))
         found.append(bins.amax((2, 4)) if is_largest else bins.mean((2, 4)))
-    return torch.stack(found)
+    return torch.stack(found) if found else x.new_zeros(0, x.shape[1], *size)
 '''
 
 FUNCTIONS = {

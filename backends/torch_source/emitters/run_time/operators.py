@@ -5,9 +5,9 @@ An emitter here is asked where that of the family refuses.
 
 from __future__ import annotations
 
-from ....source.emitters.settings import number, numbers
-from ....source.emitting import EmitterTable, Expression, Literal, View, first_element
-from ....source.expressions import Helper, Part, call, method
+from ....source.emitters.settings import number, number_or, numbers
+from ....source.emitting import EmitterTable, Expression, View
+from ....source.expressions import Helper, call, method
 from ..resize import resized
 from ..shape import padded
 
@@ -83,31 +83,11 @@ def short_fourier(view: View) -> Expression:
 @TABLE.call("Dropout")
 def dropout(view: View) -> Expression:
     """Emit ``F.dropout(x, float(ratio), bool(training))``, ``dropped`` where the mask is read."""
-    ratio = _number_of(view, 1, 0.5, "float")
-    training = _number_of(view, 2, False, "bool")
+    ratio = number_or(view, 1, 0.5, "float")
+    training = number_or(view, 2, False, "bool")
     if view.used_outputs() == 1:
         return call("F.dropout", view.tensor(0), ratio, training)
     return Expression(call(Helper("dropped"), view.tensor(0), ratio, training).parts, outputs=2)
-
-
-def _number_of(view: View, slot: int, default: float, function: str) -> Part:
-    """Return a literal, or ``float(x)`` of what a run gives."""
-    known = view.constant(slot) if view.has(slot) else None
-    if not view.has(slot) or known is not None:
-        found = default if known is None else first_element(known)
-        return Literal(bool(found) if function == "bool" else found, function)
-    return call(function, view.tensor(slot))
-
-
-@TABLE.call("NonMaxSuppression")
-def non_max_suppression(view: View) -> Expression:
-    """Emit a call of the emitted file's own function, with numbers of the limits."""
-    limits = [
-        _number_of(view, slot, default, function)
-        for slot, default, function in ((2, 0, "int"), (3, 0.0, "float"), (4, float("-inf"), "float"))
-    ]
-    centred = bool(view.operator.int("center_point_box"))
-    return call(Helper("non_max_suppression"), view.tensor(0), view.tensor(1), *limits, centred)
 
 
 @TABLE.call("Resize")

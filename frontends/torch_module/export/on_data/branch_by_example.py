@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..source_places import source_line
-from .export_errors import user_location
-from .patches import patched, seen_fakes
+from ...source_places import source_line
+from ..export_errors import user_location
+from ..patches import patched, seen_fakes
 
 if TYPE_CHECKING:
     import sympy

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .export_errors import user_location
+from ..export_errors import user_location
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,0 +1,1 @@
+"""Traces code that goes on by data: by numbers of elements, and by truth values."""
