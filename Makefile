@@ -16,7 +16,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 # Without the libraries' own tests, a sixth of it; some files are templates, which do not compile.
 COMPILE_LIBRARIES := $(BIN)/python -W ignore -m compileall -qq -x 'site-packages/.*/tests/' $(VENV)/lib
 
-.PHONY: help demo browser docs picture test test-fast test-versions check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers certificates golden clean conformance
+.PHONY: help demo browser docs picture test test-fast test-versions dist dist-test check format lint types bench large corpus-torch corpus-mindspore corpus-mxnet mutants fuzz fuzz-programs kills optimisers certificates golden clean conformance
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -52,8 +52,14 @@ test-fast: $(READY)  ## the tests that take seconds
 	@$(COMPILE)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-test-versions:  ## a smoke suite on the newest and the oldest versions that pyproject.toml claims: KINDS="newest"
-	$(PYTHON) tests/tools/versions.py .venv-versions $(KINDS)
+test-versions:  ## a smoke suite in a table of environments, from the oldest to the newest versions: ONLY="newest oldest"
+	$(PYTHON) tests/tools/versions.py .venv-versions $(ONLY)
+
+dist: $(READY)  ## the wheel and the sdist, built twice, byte by byte the same: out/dist
+	$(BIN)/python tests/tools/dist.py out/dist
+
+dist-test: $(READY)  ## the wheel in empty environments without the checkout: its commands, and each extra
+	$(BIN)/python tests/tools/dist.py out/dist --test
 
 check: format lint types test-fast  ## format, lint, types, fast tests
 

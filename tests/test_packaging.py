@@ -1,5 +1,7 @@
 """What is shipped: a wheel and an sdist that work outside the checkout, the GitHub Action, the hook."""
 
+import importlib.util
+import io
 import json
 import os
 import re
@@ -10,8 +12,10 @@ import sysconfig
 import tarfile
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 SYMBOL = ROOT / "examples" / "shared_weight-symbol.json"
@@ -23,30 +27,43 @@ def run(*command: object, **options: object) -> subprocess.CompletedProcess[str]
     return subprocess.run([str(word) for word in command], **given)
 
 
+def imported(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+DIST = imported(ROOT / "tests" / "tools" / "dist.py")
+VERSIONS = imported(ROOT / "tests" / "tools" / "versions.py")
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel that was built from the sdist, and so from nothing that the sdist has not."""
-    folder = tmp_path_factory.mktemp("dist")
-    tree = folder / "tree"
-    listed = run(
-        "git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT
-    ).stdout.splitlines()
-    assert listed, "the checkout's files are listed by git"
-    for name in listed:
-        if (ROOT / name).is_file() and not name.startswith(("tests/", "benchmarks/")):
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tree / name)
-    build = "import sys; from setuptools import build_meta; print(build_meta.build_{}(sys.argv[1]))"
-    made = run(sys.executable, "-c", build.format("sdist"), folder, cwd=tree)
-    assert made.returncode == 0, made.stderr
-    sdist = folder / made.stdout.split()[-1]
-    with tarfile.open(sdist) as archive:
-        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from Python 3.11.4 on
-        archive.extractall(folder / "unpacked", **safely)
-    (source,) = (folder / "unpacked").iterdir()
-    made = run(sys.executable, "-c", build.format("wheel"), folder, cwd=source)
-    assert made.returncode == 0, made.stderr
-    return folder / made.stdout.split()[-1]
+    return DIST.build(tmp_path_factory.mktemp("dist"))[0]
+
+
+def test_an_archive_says_nothing_of_when_and_where_it_was_made(tmp_path: Path) -> None:
+    packed = []
+    for seconds, names in ((1, ("b", "a")), (2, ("a", "b"))):
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w:gz") as archive:
+            for name in names:
+                member = tarfile.TarInfo(f"regraft/{name}")
+                member.size, member.mtime, member.uid, member.uname = 1, seconds, seconds, f"user{seconds}"
+                member.mode = 0o600 + seconds
+                archive.addfile(member, io.BytesIO(name.encode()))
+        packed.append(DIST.normal_archive(made.getvalue(), 100))
+    assert packed[0] == packed[1]
+    with tarfile.open(fileobj=io.BytesIO(packed[0])) as archive:
+        assert [(m.name, m.mtime, m.mode, m.uname) for m in archive] == [
+            ("regraft/a", 100, 0o644, ""),
+            ("regraft/b", 100, 0o644, ""),
+        ]
 
 
 @pytest.mark.slow
@@ -93,6 +110,81 @@ def test_the_version_is_one() -> None:
 
     assert regraft.__version__ == PROJECT["version"]
     assert f"version: {regraft.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_change_log_has_the_version() -> None:
+    text = (ROOT / "docs" / "CHANGELOG.md").read_text()
+    released = re.search(
+        rf"^## \[{re.escape(PROJECT['version'])}\] - (\d{{4}}-\d\d-\d\d)$", text, re.MULTILINE
+    )
+    assert released is not None
+    assert f"date-released: {released[1]}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "docs/en/start.md", "docs/zh/start.md"])
+def test_users_install_what_there_is(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    installed = re.findall(r"^pip install (?:\"regraft\[([\w,]+)\]\"|(regraft)) ", text, re.MULTILINE)
+    assert ("", "regraft") in installed
+    extras = {extra for asked, _ in installed for extra in asked.split(",") if extra}
+    assert extras >= {"torch", "mindspore"}
+    assert extras <= set(PROJECT["optional-dependencies"])
+
+
+class TestWorkflows:
+    FOLDER = ROOT / ".github" / "workflows"
+
+    def jobs(self, name: str) -> dict[str, dict[str, object]]:
+        return yaml.safe_load((self.FOLDER / name).read_text())["jobs"]
+
+    @pytest.mark.parametrize("name", ["release.yml", "site.yml", "versions.yml"])
+    def test_no_secret_and_no_expression_in_a_script(self, name: str) -> None:
+        text = (self.FOLDER / name).read_text()
+        assert "secrets." not in text
+        for job in self.jobs(name).values():
+            assert all("${{" not in str(step.get("run", "")) for step in job["steps"])
+            for step in job["steps"]:  # a target of make that there is
+                for target in re.findall(r"make ([\w-]+)", str(step.get("run", ""))):
+                    assert f"\n{target}:" in (ROOT / "Makefile").read_text(), target
+
+    def test_a_release_is_tested_before_it_is_published_by_trust(self) -> None:
+        document = yaml.safe_load((self.FOLDER / "release.yml").read_text())
+        assert document[True] == {"push": {"tags": ["v*"]}}  # YAML 1.1 reads `on` as true
+        assert document["permissions"] == {"contents": "read"}
+        jobs = document["jobs"]
+        assert jobs["publish"]["needs"] == ["test", "build"]
+        assert jobs["publish"]["permissions"] == {"id-token": "write"}
+        assert [name for name, job in jobs.items() if "permissions" in job] == ["publish"]
+        assert not any("actions/checkout" in str(step.get("uses")) for step in jobs["publish"]["steps"])
+
+    def test_every_environment_is_a_job(self) -> None:
+        matrix = self.jobs("versions.yml")["smoke"]["strategy"]["matrix"]
+        assert matrix["environment"] == list(VERSIONS.ENVIRONMENTS)
+
+
+class TestVersions:
+    def test_the_oldest_are_the_bounds(self) -> None:
+        asked = VERSIONS.requirements(VERSIONS.ENVIRONMENTS["oldest"])
+        bounds = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["torch"]]
+        for bound in bounds:
+            assert bound.partition(",")[0].replace(">=", "==") in asked
+
+    def test_pins_go_before_bounds(self) -> None:
+        asked = VERSIONS.requirements(VERSIONS.ENVIRONMENTS["numpy-2"])
+        assert "numpy>=2" in asked
+        assert not any(text.startswith("mindspore") for text in asked)
+        assert "numpy<2" in VERSIONS.requirements(VERSIONS.ENVIRONMENTS["newest"])
+
+    def test_every_environment_was_run_and_what_is_claimed_passed(self) -> None:
+        held = json.loads(VERSIONS.STORED.read_text())
+        assert list(held) == list(VERSIONS.ENVIRONMENTS)
+        for name, row in held.items():
+            assert row["claimed"] == VERSIONS.ENVIRONMENTS[name].claimed
+            assert not VERSIONS.is_broken(row), name
+
+    @pytest.mark.parametrize("suite", VERSIONS.SUITES)
+    def test_suites_name_tests_that_are_there(self, suite: str) -> None:
+        assert all((ROOT / path).is_file() for path in VERSIONS.SUITES[suite])
 
 
 def test_no_page_is_named_that_is_not_there() -> None:

@@ -15,6 +15,7 @@ from coverage_tables import write_certificates, write_certified, write_corpora
 from difference_tables import write_differences, write_releases
 from mint_table import write_mint
 from sphinx.application import Sphinx
+from versions_table import write_versions
 
 from regraft.commands.helping import say_option
 from regraft.commands.language import say, say_lines
@@ -33,6 +34,11 @@ WORDS = {
     "functions, PyNative": "函数，PyNative",
     "functions, gradient": "函数，梯度",
     "Layers that raise in PyNative mode on CPU": "在 CPU 的 PyNative 模式下报错的层",
+    "environment": "环境",
+    "below the bound": "低于下限",
+    "commit": "提交",
+    "both frameworks": "两个框架",
+    "A cell is passed of run, without skipped tests.": "单元格为通过数 / 运行数，不含跳过的测试。",
     "use": "用法",
     "since": "始于",
     "write": "应写",
@@ -69,6 +75,13 @@ WORDS = {
     "No longer so": "已不再存在的差别",
     "gives the same": "结果相同的写法",
     "what a document states": "文档的说法",
+}
+WORDS |= {
+    name: name
+    for name in (
+        *("Python", "torch", "onnx", "ONNX Runtime", "NumPy", "protobuf"),
+        *("ONNX", "MXNet", "PyTorch", "MindSpore"),
+    )
 }
 """Headings and labels of generated parts -> Chinese; the parts themselves are the code's own words."""
 
@@ -271,6 +284,7 @@ GENERATED: dict[str, Callable[[Writer], None]] = {
     "differences": write_differences,
     "releases": write_releases,
     "mint": write_mint,
+    "versions": write_versions,
     **{name: write_measured(name) for name in ("mutants", "right", "kills")},
 }
 

@@ -1,0 +1,53 @@
+"""The table of environments in which the smoke suite was run: `benchmarks/results/versions.json`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from generated_reference import Writer
+
+STORED = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "versions.json"
+NAMES = {
+    "torch": "torch",
+    "mindspore": "MindSpore",
+    "onnx": "onnx",
+    "onnxruntime": "ONNX Runtime",
+    "numpy": "NumPy",
+    "protobuf": "protobuf",
+}
+
+
+def write_versions(writer: Writer) -> None:
+    """One row for each environment, then the failures of each."""
+    held = json.loads(STORED.read_text(encoding="utf-8"))
+    suites = list(dict.fromkeys(suite for row in held.values() for suite in row["suites"]))
+    rows = [
+        (
+            f"{name}" if row["claimed"] else f"{name} ({writer.word('below the bound')})",
+            row["python"],
+            *(row["versions"].get(package, "") for package in NAMES),
+            *(_cell(row["suites"].get(suite)) for suite in suites),
+            row["date"],
+            f"`{row['commit']}`",
+        )
+        for name, row in held.items()
+    ]
+    labels = ("environment", "Python", *NAMES.values(), *suites, "measured", "commit")
+    writer.table(labels, rows)
+    writer.add(writer.word("A cell is passed of run, without skipped tests."))
+    for name, row in held.items():
+        causes = [
+            f"{suite}, {count}: `{text.replace('`', '')}`"
+            for suite, counts in row["suites"].items()
+            for text, count in counts["failures"].items()
+        ]
+        if causes:
+            writer.add(f"**{name}**")
+            writer.add(*(f"- {cause}" for cause in causes))
+
+
+def _cell(counts: dict[str, int] | None) -> str:
+    return "" if counts is None else f"{counts['passed']} / {counts['passed'] + counts['failed']}"
