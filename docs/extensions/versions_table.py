@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from generated_reference import Writer
 
 STORED = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "versions.json"
-NAMES = {
+PACKAGES = {
     "torch": "torch",
     "mindspore": "MindSpore",
     "onnx": "onnx",
@@ -21,22 +21,26 @@ NAMES = {
 
 
 def write_versions(writer: Writer) -> None:
-    """One row for each environment, then the failures of each."""
+    """The versions of each environment, what passed in it, and what failed."""
     held = json.loads(STORED.read_text(encoding="utf-8"))
     suites = list(dict.fromkeys(suite for row in held.values() for suite in row["suites"]))
+    names = {
+        name: name if row["claimed"] else f"{name} ({writer.word('below the bound')})"
+        for name, row in held.items()
+    }
     rows = [
         (
-            f"{name}" if row["claimed"] else f"{name} ({writer.word('below the bound')})",
-            row["python"],
-            *(row["versions"].get(package, "") for package in NAMES),
-            *(_cell(row["suites"].get(suite)) for suite in suites),
-            row["date"],
-            f"`{row['commit']}`",
+            *(names[name], row["python"]),
+            *(row["versions"].get(package, "") for package in PACKAGES),
+            *(row["date"], f"`{row['commit']}`"),
         )
         for name, row in held.items()
     ]
-    labels = ("environment", "Python", *NAMES.values(), *suites, "measured", "commit")
-    writer.table(labels, rows)
+    writer.table(("environment", "Python", *PACKAGES.values(), "measured", "commit"), rows)
+    rows = [
+        (names[name], *(_cell(row["suites"].get(suite)) for suite in suites)) for name, row in held.items()
+    ]
+    writer.table(("environment", *suites), rows)
     writer.add(writer.word("A cell is passed of run, without skipped tests."))
     for name, row in held.items():
         causes = [
