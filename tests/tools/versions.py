@@ -51,13 +51,12 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "tests/frontends/test_mindspore_cell.py",
         "tests/frontends/test_mindspore_plain_source.py",
         "tests/frontends/test_mindspore_recurrent.py",
-        "tests/rows/test_mindspore_cell_rows.py",
         "tests/backends/test_grouped_source.py",
     ),
     "both frameworks": (
         "tests/frontends/torch_module/test_torch_live.py",
         "tests/frontends/test_nested_inputs.py",
-        "tests/backends/test_mindspore_source.py",
+        "tests/backends/test_attention_source.py",
     ),
 }
 """Tests of what depends on other packages' insides; all but the last need one framework or none."""
