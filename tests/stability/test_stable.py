@@ -54,11 +54,10 @@ def _parameters(name: str, function: object) -> Iterator[str]:
     for place, parameter in enumerate(inspect.signature(function).parameters.values()):
         if parameter.name == "self":
             continue
-        keyword = parameter.kind is parameter.KEYWORD_ONLY
-        needed = "required" if parameter.default is parameter.empty else "optional"
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            needed = "optional"
-        yield f"{name}({parameter.name}) {'by name' if keyword else f'place {place}'}, {needed}"
+        by_name = parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
+        takes_many = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        needed = "required" if parameter.default is parameter.empty and not takes_many else "optional"
+        yield f"{name}({parameter.name}) {'by name' if by_name else f'place {place}'}, {needed}"
 
 
 def commands() -> Iterator[str]:

@@ -193,7 +193,10 @@ def _counts(report: Path) -> dict[str, object]:
         broken = [child for child in case if child.tag in ("failure", "error")]
         if broken:
             failed += 1
-            causes[" ".join((broken[0].get("message") or "").split())[:160]] += 1
+            said = broken[0].get("message") or ""
+            if said == "collection failure":  # of a whole file: the reason is the last line of its traceback
+                said = f"{case.get('name')}: {(broken[0].text or '').strip().splitlines()[-1]}"
+            causes[" ".join(said.split())[:160]] += 1
         elif any(child.tag == "skipped" for child in case):
             skipped += 1
         else:
