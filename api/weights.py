@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -26,42 +25,60 @@ __all__ = ["are_runs", "convert_checkpoint", "diff", "diff_runs", "fit", "repair
 
 
 @public_call()
-@wraps(convert)
 def convert_checkpoint(
     source: str | Path,
     target: str | Path,
-    map_: str | Path | None = None,
+    map: str | Path | None = None,  # noqa: A002 - as --map
     *,
     like: object = None,
     by_order: bool = False,
-    **options: Any,
+    reverse: bool | None = None,
+    force: bool = False,
+    max_shard_size: int | str | None = None,
+    part: str | None = None,
 ) -> Converted:
-    """Convert a checkpoint; see `checkpoints.convert.convert_checkpoint`.
+    """Convert a checkpoint, one tensor in memory at a time; no net is built.
+
+    Going forward, what the map gives no target is left out, and what only the target has comes from the
+    map. In reverse, all names of the source appear, so that it loads strictly: a tied tensor under each of
+    its names, and zeros for what the target does not have (``num_batches_tracked``), which a note lists.
 
     Args:
-        source: as there.
-        target: as there.
-        map_: as there; with `like` the pairs of `verify`'s `map`, or None.
+        source: the checkpoint to read: a file, the index of shards, or their folder.
+        target: the checkpoint to write; the suffix says what kind. A folder gets .safetensors files and their
+            index.
+        map: the ``renames.json`` written beside the rewritten model, or by ``verify --write-map``; or an
+            object of pairs of paths; None where the frameworks' own spelling is all that differs. With
+            `like` the pairs of `verify`'s `map`, or None.
         like: the net that the checkpoint is to fit, anything that `load_tree` takes: the tensors are paired
             with its parameters by name, then by shapes that leave one possibility.
         by_order: with `like`: whether the order of both pairs what has one shape, which a note says; an
             error otherwise.
-        options: as there.
+        reverse: whether to go from the map's target to its source; None: the side whose names `source` has.
+        force: whether `target` may be replaced.
+        max_shard_size: most bytes of a file of a folder, as `save` takes it.
+        part: which of several sets of tensors in `source` is read: `ema`, `model.teacher`.
+
+    Raises:
+        ModelError: E801 listing every name that has no counterpart on either side, with near matches, and
+            every tensor of another shape or element type; E101 when a file cannot be read.
+        UsageError: when the suffixes are not those of checkpoints, or `target` exists.
     """
-    settle_beside(source, map_)
+    settle_beside(source, map)
+    options: dict[str, Any] = {"force": force, "max_shard_size": max_shard_size, "part": part}
     if like is None:
         if by_order:
             raise UsageError("E001", "expected --like with --by-order: it pairs a checkpoint with a net")
-        return convert(source, target, map_, **options)
+        return convert(source, target, map, reverse=reverse, **options)
     from ..verification import read_pair_map
     from ..verification.two_nets.written_map import map_like
 
-    if options.pop("reverse", None):
+    if reverse:
         raise UsageError("E001", "expected no direction: the checkpoint is to fit the net")
     pairs, fused = None, list[Fused | Join]()
-    if map_ is not None:
-        pairs = read_pair_map(map_)
-        fused += pairs.fused if pairs.strict else read_map(map_).joins
+    if map is not None:
+        pairs = read_pair_map(map)
+        fused += pairs.fused if pairs.strict else read_map(map).joins
     net = read_tree(like, loading())
 
     def make_map(given: dict[str, TensorData], notes: list[str]) -> tuple[Map, dict[str, TensorData]]:

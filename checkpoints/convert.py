@@ -61,28 +61,16 @@ def convert_checkpoint(
     max_shard_size: int | str | None = None,
     part: str | None = None,
 ) -> Converted:
-    """Convert a checkpoint, one tensor in memory at a time; no net is built.
-
-    Going forward, what the map gives no target is left out, and what only the target has comes from the
-    map. In reverse, all names of the source appear, so that it loads strictly: a tied tensor under each of
-    its names, and zeros for what the target does not have (``num_batches_tracked``), which a note lists.
+    """Convert a checkpoint; see `api.weights.convert_checkpoint`.
 
     Args:
-        source: the checkpoint to read: a file, the index of shards, or their folder.
-        target: the checkpoint to write; the suffix says what kind. A folder gets .safetensors files and their
-            index.
-        map_: the ``renames.json`` written beside the rewritten model, or by ``verify --write-map``; or an
-            object of pairs of paths; None where the frameworks' own spelling is all that differs. Or a
-            function that makes the map, in the checkpoint's direction.
-        reverse: whether to go from the map's target to its source; None: the side whose names `source` has.
-        force: whether `target` may be replaced.
-        max_shard_size: most bytes of a file of a folder; see `write_checkpoint`.
-        part: which of several sets of tensors in `source` is read; see `read_checkpoint`.
-
-    Raises:
-        ModelError: E801 listing every name that has no counterpart on either side, with near matches, and
-            every tensor of another shape or element type; E101 when a file cannot be read.
-        UsageError: when the suffixes are not those of checkpoints, or `target` exists.
+        source: as there.
+        target: as there.
+        map_: as there; or a function that makes the map, in the checkpoint's direction.
+        reverse: as there.
+        force: as there.
+        max_shard_size: as there.
+        part: as there.
     """
     notes: list[str] = []
     if max_shard_size is not None:

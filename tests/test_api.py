@@ -1,10 +1,11 @@
 """The library's front door: every form of model and inputs it takes, and a user's own pass."""
 
-from collections.abc import Callable
+from collections.abc import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import Callable
 import numpy as np
 import pytest
 import torch
@@ -240,3 +241,9 @@ def test_no_module_of_ours_has_the_name_of_a_function() -> None:
     modules = {path.stem for path in Path(regraft.__file__).parent.glob("*.py")}
     modules |= {path.parent.name for path in Path(regraft.__file__).parent.glob("*/__init__.py")}
     assert not modules & set(regraft.__all__)
+
+
+def test_conversion_states_its_own_parameters() -> None:
+    names = list(inspect.signature(regraft.convert_checkpoint).parameters)
+    assert names[:4] == ["source", "target", "map", "like"]
+    assert list(inspect.signature(regraft.diff).parameters)[2] == "map"
