@@ -49,6 +49,8 @@ def numbers_of_constants(*, buffers: int = 0) -> Iterator[None]:
             if buffer.numel() <= buffers:
                 values[id(fakes[name])] = fakes[name], buffer  # held, so that no other takes its identity
 
+    without_modes = importlib.import_module("torch")._C.DisableTorchFunction
+
     def track(tensor: torch.Tensor, proxy: Any, *, constant: torch.Tensor | None, tracer: Any) -> None:
         node = proxy.node
         if constant is None and id(tensor) in values and node.op == "placeholder":
@@ -57,7 +59,8 @@ def numbers_of_constants(*, buffers: int = 0) -> Iterator[None]:
         elif constant is None and _makes(node) and tensor.numel() <= _Limit():
             with proxies.unset_fake_temporarily():
                 constant = node.target(*node.args, **node.kwargs)
-        tracked(tensor, proxy, constant=constant, tracer=tracer)
+        with without_modes():  # which would be asked about each size
+            tracked(tensor, proxy, constant=constant, tracer=tracer)
         memory = _memory(tensor)
         if memory is None:
             return

@@ -148,6 +148,18 @@ PATCHES = (
         saves_only=True,
     ),
     Patch(
+        "torch.export._trace",
+        "_replace_unbacked_bindings",
+        "looks for symbols of data in all values, also where there is no such symbol",
+        saves_only=True,
+    ),
+    Patch(
+        "torch.export.exported_program",
+        "_create_graph_module_for_export",
+        "compiles the code of a graph, which nobody runs",
+        saves_only=True,
+    ),
+    Patch(
         "torch._subclasses.fake_tensor:FakeTensorMode",
         "_cached_dispatch_impl",
         "finds shapes by rules, in place of decompositions",

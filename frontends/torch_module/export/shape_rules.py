@@ -1,9 +1,9 @@
 """Shapes of common operators with symbolic sizes, by rules in place of torch's decompositions.
 
 torch finds the shape of an operator by the decomposition into others, each of which asks symbolic sizes
-several questions; then it describes the result for a cache, in which a size that varies is seldom found. A
-rule answers where the sizes alone decide, for contiguous values on the CPU; else it returns None, and torch
-goes its way.
+several questions; then it describes the result for a cache, and makes it a second time from the description,
+where a size that varies is seldom found: the cache is left out. A rule answers where the sizes alone decide,
+for contiguous values on the CPU; else it returns None, and torch goes its way.
 """
 
 from __future__ import annotations
@@ -35,14 +35,29 @@ def shapes_by_rule() -> AbstractContextManager[None]:
     fakes: Any = importlib.import_module("torch._subclasses.fake_tensor")
     if find is None:
         return nullcontext()
-    rules, kind = _rules(), fakes.FakeTensor
+    rules, kind, operator = _rules(), fakes.FakeTensor, importlib.import_module("torch")._ops.OpOverload
 
     def dispatched(self: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         rule = None if kwargs or self.propagate_real_tensors else rules.get(func)
         found = rule(*args) if rule is not None and _are_plain(self, args, kind) else None
-        return find(self, func, types, args, kwargs) if found is None else found
+        if found is not None:
+            return found
+        if isinstance(func, operator) and _has_symbols(args, kind):
+            return self._dispatch_impl(func, types, args, kwargs)  # past the cache
+        return find(self, func, types, args, kwargs)
 
     return patched(_MODE, _cached_dispatch_impl=dispatched)
+
+
+def _has_symbols(values: Sequence[Any], kind: type) -> bool:
+    """Whether the sizes of tensors among values vary."""
+    for value in values:
+        if type(value) is kind:
+            if value._has_symbolic_sizes_strides:
+                return True
+        elif type(value) is list and _has_symbols(value, kind):
+            return True
+    return False
 
 
 def _are_plain(mode: Any, values: Sequence[Any], kind: type) -> bool:

@@ -10,7 +10,7 @@ import importlib
 import logging
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from .patches import original, patched
@@ -37,6 +37,7 @@ def lean_tracing(module: Module) -> Iterator[None]:
         stack.enter_context(patched(proxies, _extract_tensor_metadata=lambda _value: None))
         stack.enter_context(patched("torch.utils._traceback", _extract_symbolized_tb=_frames))
         stack.enter_context(_lines_off_frames())
+        stack.enter_context(_symbols_of_data_where_there_are())
         stack.enter_context(_failed_calls_end())
         yield
 
@@ -135,8 +136,31 @@ def _without_code() -> Iterator[None]:
     if use is None:
         yield
         return
-    with use(True):
+    program = "torch.export.exported_program"
+    with use(True), patched(program, _create_graph_module_for_export=lazy._make_graph_module):
         yield
+
+
+def _symbols_of_data_where_there_are() -> AbstractContextManager[None]:
+    """Look for the symbols that data decide in the values of a program only where torch has made any."""
+    steps = "torch.export._trace"
+    replace = original(steps, "_replace_unbacked_bindings")
+    if replace is None:
+        return nullcontext()
+
+    def replaced(program: Any) -> None:
+        from torch._export.utils import _get_shape_env_from_gm
+        from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+        environment: Any = _get_shape_env_from_gm(program)
+        kinds = SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT
+        if environment is None or any(symbol_is_type(s, kinds) for s in environment.var_to_range):
+            replace(program)
+            return
+        for node in program.graph.nodes:
+            node.meta.pop("unbacked_bindings", None)
+
+    return patched(steps, _replace_unbacked_bindings=replaced)
 
 
 def _frames(symbolized: Sequence[dict[str, Any]], skip: int) -> traceback.StackSummary:
