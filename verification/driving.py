@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -16,8 +18,11 @@ from .report import ModuleRow
 from .runners.runs import CallRecord, Run
 from .sides import Sides
 
-_SMALL = 1e-2
-"""Factor for the inputs of a normalisation that brings their variance near its epsilon."""
+_SMALL = (1e-4, 1e-2)
+"""Least and largest factor for the inputs of a normalisation, to bring their variance near its epsilon."""
+
+_LEAST_SPREAD = 1e-3
+"""Spread below which such inputs are not brought: their squares would be no numbers in float16."""
 
 
 def drive(
@@ -96,8 +101,18 @@ def _find_sharper_inputs(node: Operator) -> tuple[str, Callable[[np.ndarray], np
     if traits.activation and traits.bends == (0.0,) and node.qualified_name != "Relu":
         return "made negative", lambda array: -np.abs(array)
     if traits.normalisation and not traits.trains_differently:
-        return f"x{_SMALL:g}", lambda array: multiply_floats(array, _SMALL)
+        epsilon = node.attribute("epsilon") if "epsilon" in node.signature.attributes else None
+        return "made small", partial(_make_small, float(cast("float", epsilon or 0.0)))
     return None
+
+
+def _make_small(epsilon: float, array: np.ndarray) -> np.ndarray:
+    """Return an array whose spread is ten times the root of epsilon, as far as the bounds allow."""
+    with np.errstate(all="ignore"):
+        spread = float(np.sqrt(np.mean(np.square(array, dtype=np.float64)))) if array.size else 0.0
+    least, largest = _SMALL
+    wanted = max(10 * epsilon**0.5, _LEAST_SPREAD) / spread if 0 < spread < np.inf else largest
+    return multiply_floats(array, min(max(wanted, least), largest))
 
 
 def _innermost(sides: Sides, rows: Mapping[str, ModuleRow], call: str) -> ModuleRow | None:

@@ -42,6 +42,13 @@ class Normed(nn.Module):
         return self.last(self.norm(x))
 
 
+class FarNormed(Normed):
+    """A normalisation of numbers beside which its epsilon is nothing."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x * 1000)
+
+
 class Words(nn.Module):
     """The maximum over a text is above zero, whatever the words are, as long as they differ."""
 
@@ -68,6 +75,7 @@ class Filled(nn.Module):
 INPUTS = {
     Leaky: torch.randn(2, 6),
     Normed: torch.randn(2, 16),
+    FarNormed: torch.randn(2, 16),
     Words: torch.randint(0, 50, (2, 30)),
     Filled: torch.randn(2, 6),
 }
@@ -116,7 +124,8 @@ def report(net: type[nn.Module], folder: Path, change: Change | None = None) -> 
     ("net", "change", "shown_by"),
     [
         (Leaky, attribute("LeakyRelu", "alpha", 1.001), "made negative"),
-        (Normed, attribute("LayerNormalization", "epsilon", 10), "x0.01"),
+        (Normed, attribute("LayerNormalization", "epsilon", 10), "made small"),
+        (FarNormed, attribute("LayerNormalization", "epsilon", 0.5), "made small"),
         (Words, without_relu, "repeated"),
         (Filled, another_filling, "with NaN and infinities"),
     ],
