@@ -1,11 +1,11 @@
 """The library's front door: every form of model and inputs it takes, and a user's own pass."""
 
-from collections.abc import inspect
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import Callable
 import numpy as np
 import pytest
 import torch
