@@ -117,13 +117,13 @@ class _Emission:
 
     def model(self) -> onnx.ModelProto:
         graph, origin = self.graph, self.graph.origin
-        main = self.graph_proto(graph, graph.name or "main", {})
         proto = onnx.helper.make_model(
-            main,
+            onnx.GraphProto(),
             opset_imports=[onnx.helper.make_opsetid("", _opset(graph))],
             ir_version=IR_VERSION,
             producer_name="regraft",
         )
+        self.fill(proto.graph, graph, graph.name or "main", {})
         if origin.framework or origin.reference:
             proto.doc_string = f"from {origin.framework or 'unknown'}: {origin.reference or graph.name}"
         for call, (inputs, outputs) in call_boundaries(graph).items():
@@ -163,12 +163,19 @@ class _Emission:
 
     # -- graphs --------------------------------------------------------------------------------
 
-    def graph_proto(self, graph: Graph, name: str, captured: dict[int, str]) -> onnx.GraphProto:
-        """Return a graph, root or nested; `captured` names the values behind its captures by index."""
-        part = _Part(self, graph, captured)
-        proto = onnx.GraphProto(name=name)
+    def fill(self, proto: onnx.GraphProto, graph: Graph, name: str, captured: dict[int, str]) -> None:
+        """Write a graph, root or nested, where its model has it: a copy of a large one costs as much again.
+
+        Args:
+            proto: the empty graph of a model or an attribute.
+            graph: what is written.
+            name: its name.
+            captured: index of a capture -> the name of the value behind it.
+        """
+        proto.name = name
+        part = _Part(self, proto, graph, captured)
         for node in graph.input_nodes():
-            proto.input.append(_value_info(part.names[Value(node.key)], node.type))
+            _describe(proto.input.add(name=part.names[Value(node.key)]), node.type)
         part.reserve_outputs()
         for key in graph.order():
             node = graph.node(key)
@@ -177,18 +184,13 @@ class _Emission:
         for (wanted, value), given in zip(graph.outputs, part.output_names, strict=True):
             if part.names.get(value) != given:
                 source = part.ref(value, "")
-                proto_node = onnx.helper.make_node(
-                    "Identity", [source], [given], name=self.names.unique(f"{wanted}/Identity")
-                )
-                part.nodes.append(proto_node)
-            proto.output.append(_value_info(given, graph.type_of(value)))
-        proto.node.extend(part.nodes)
+                name = self.names.unique(f"{wanted}/Identity")
+                proto.node.add(op_type="Identity", input=[source], output=[given], name=name)
+            _describe(proto.output.add(name=given), graph.type_of(value))
         if graph is self.graph:
             proto.initializer.extend(self.tensor(p.data, p.name) for p in self.parameters)
             self.values = part.names
         proto.initializer.extend(self.tensor(d, n, constant=True) for n, d in part.constants)
-        proto.value_info.extend(part.infos)
-        return proto
 
     def tensor(self, tensor: TensorData, name: str, constant: bool = False) -> onnx.TensorProto:
         if self.data or constant:
@@ -203,12 +205,13 @@ class _Emission:
 class _Part:
     """The nodes, constants and value names of one graph."""
 
-    def __init__(self, emission: _Emission, graph: Graph, captured: dict[int, str]) -> None:
+    def __init__(
+        self, emission: _Emission, proto: onnx.GraphProto, graph: Graph, captured: dict[int, str]
+    ) -> None:
         self.emission = emission
+        self.proto = proto
         self.graph = graph
         self.names: dict[Value, str] = {}
-        self.nodes: list[onnx.NodeProto] = []
-        self.infos: list[onnx.ValueInfoProto] = []
         self.constants: list[tuple[str, TensorData]] = []
         self.output_names: list[str] = []
         root = graph is emission.graph
@@ -251,12 +254,12 @@ class _Part:
         captured = [self.ref(v, prefix) for v in graph.captured(operator.key)]
         name = emission.names.unique(f"{prefix}{operator.op_type}")
         outputs = self._outputs(operator, name)
-        node = onnx.NodeProto(op_type=operator.op_type, name=name, input=inputs, output=outputs)
+        node = self.proto.node.add(op_type=operator.op_type, name=name, input=inputs, output=outputs)
         specs = signature(operator.op_type).attributes
         for key, value in sorted(operator.attributes.items()):
             if isinstance(value, Graph):
-                body = emission.graph_proto(value, f"{name}.{key}", dict(enumerate(captured)))
-                node.attribute.append(onnx.helper.make_attribute(key, body))
+                body = node.attribute.add(name=key, type=onnx.AttributeProto.GRAPH).g
+                emission.fill(body, value, f"{name}.{key}", dict(enumerate(captured)))
             elif (key, value) != ("momentum", CUMULATIVE):  # of which ONNX has none
                 node.attribute.append(attribute_proto(key, value, specs[key].kind if key in specs else None))
         if operator.call is not None:
@@ -265,7 +268,6 @@ class _Part:
             node.metadata_props.add(key=NODE_CLASS, value=module.class_name)
         if operator.location:
             node.doc_string = operator.location
-        self.nodes.append(node)
 
     def _outputs(self, operator: Operator, name: str) -> list[str]:
         """Return the names of the outputs; unused optional ones are left out."""
@@ -285,14 +287,12 @@ class _Part:
                 self.names[value] = name if index == 0 else self.emission.names.unique(f"{name}.{index}")
             out.append(self.names[value])
             if self.names[value] not in graph_outputs and type_ is not None:
-                self.infos.append(_value_info(self.names[value], type_))
+                _describe(self.proto.value_info.add(name=self.names[value]), type_)
         while out and not out[-1]:
             out.pop()
         return out
 
 
-def _value_info(name: str, type_: TensorType | None) -> onnx.ValueInfoProto:
-    info = onnx.ValueInfoProto(name=name)
+def _describe(info: onnx.ValueInfoProto, type_: TensorType | None) -> None:
     if type_ is not None:
         info.type.CopyFrom(type_to_proto(type_))
-    return info

@@ -66,6 +66,7 @@ def write(
     turned = [p for p in legal.parameters() if p.data is not kept[p.key]]
     weights = {p.name: p.data for p in used_parameters(legal)}
     model = emit_model(legal, data=False, functions=functions)
+    del legal  # which takes as much as the model
     _check(model, graph)
     if in_place is not None:
         in_place.apply(model, weights, file)
@@ -148,8 +149,10 @@ def _check(model: onnx.ModelProto, graph: Graph) -> None:
     del main.initializer[:]
     main.initializer.extend(constants)
     main.input.extend(onnx.helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in weights)
+    read = structure.SerializeToString()
+    del structure, main, weights, constants
     try:
-        onnx.checker.check_model(structure, full_check=True)
+        onnx.checker.check_model(read, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise BackendError(
             "E602",
