@@ -82,7 +82,7 @@ def _kind(a: np.ndarray, b: np.ndarray, scale: float) -> tuple[str, str]:
             f"the target's is {b[0] / a[0]:.4g} times the source's at every step",
             f"rates that are {a[0] / b[0]:.4g} times as large",
         )
-    return "", "the source's rates: in MindSpore a list with one for each step will do"
+    return "", "the source's rates, one for each step: as a list in MindSpore, by a LambdaLR in torch"
 
 
 def _run(values: np.ndarray) -> int:
