@@ -551,7 +551,7 @@ class Cases:
         elif failed and not all(row.passed for row in rows):
             near = self._equalities.deciding(alone or inputs, find_apart(rows, source, target))
             if near:
-                rows = excuse_failed(rows, f"values that {near} compares differ by rounding, which decides")
+                rows = excuse_failed(rows, f"rounding decides values that {near} compares or rounds")
         return self._remember_failure(case, inputs, rows)
 
     def _is_equal(self, case: str, again: Arrays) -> bool:

@@ -57,7 +57,12 @@ def read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
 def _read(model: object, inputs: NamedArrays, options: LoadOptions) -> Graph:
     from .coverage import SpecialisedError
 
-    model = _opened(model)
+    given = _opened(model)
+    model = _plain(given)
+    if model is not given:
+        graph = _read(model, inputs, options)
+        graph.origin.model = given
+        return graph
     refused: UnsupportedError | None = None
     try:
         return _lowered(model, inputs, options)
@@ -131,6 +136,7 @@ def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     from .autocast import state_casts
     from .export.capture import assigned_values
     from .lowering import Lowerer
+    from .modules.replaced_weights import retire_replaced
     from .modules.tree import tree_of_module, tree_of_program
     from .view_writes import take_parts_singly
 
@@ -144,6 +150,7 @@ def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     )
     lowerer = Lowerer(captured, tree, partial=options.partial)
     lowerer.run()
+    lowerer.context.notes.extend(retire_replaced(graph))
     values = assigned_values(captured)
     for key, paths in graph.parameter_paths().items() if values else ():
         for path in values.keys() & set(paths):
@@ -179,6 +186,7 @@ def read_tree(model: object, options: LoadOptions) -> Graph:
 def _read_tree(model: object, options: LoadOptions) -> Graph:
     from torch.nn import Module
 
+    from .modules.tensor_classes import with_plain_tensors
     from .modules.tree import tree_of_module, tree_of_program
 
     graph = Graph()
@@ -189,7 +197,7 @@ def _read_tree(model: object, options: LoadOptions) -> Graph:
         graph.origin.model = model = model.module
     if isinstance(model, Module):
         graph.origin.reference = type(model).__name__
-        tree_of_module(graph, model)
+        tree_of_module(graph, with_plain_tensors(model))
     else:
         saved, graph.origin.reference = _program(model, options)
         graph.origin.model = saved.program
@@ -266,6 +274,15 @@ def _opened(model: object) -> object:
         return _Archive(model, module, as_arrays(tuple(examples or ())))
     except RegraftError:  # of an input without axes, or of a type that no specification names
         return _Archive(model, module, [])
+
+
+def _plain(model: object) -> object:
+    """Return a module whose parameters are plain tensors; anything else as it is."""
+    from torch.nn import Module
+
+    from .modules.tensor_classes import with_plain_tensors
+
+    return with_plain_tensors(model) if isinstance(model, Module) else model
 
 
 def _state_origin(graph: Graph, reference: str, model: object, captured: Captured) -> None:

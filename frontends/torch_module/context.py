@@ -25,6 +25,7 @@ class Context:
         inputs: graph inputs by name.
         ones: symbolic sizes that are 1 in the example.
         notes: what a reader of the result should know.
+        restated: stored numbers in another form, by graph, node, element type and shape.
     """
 
     def __init__(self, graph: Graph, symbols: Symbols) -> None:
@@ -34,6 +35,7 @@ class Context:
         self.inputs: dict[str, Value] = {}
         self.ones: set[Size] = set()
         self.notes: list[str] = []
+        self.restated: dict[tuple[int, int, str, tuple[int, ...]], Value] = {}
         self._trains: dict[int, bool] = {}
         self._holders: dict[int | None, dict[Size, tuple[Value, int]]] = {}
         self._counts: dict[Size, Value] = {}

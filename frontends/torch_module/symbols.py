@@ -88,10 +88,10 @@ def dtype_of(dtype: torch.dtype) -> str:
     Raises:
         UnsupportedError: for one that ONNX does not have.
     """
-    from ...ir.types import DTYPES
+    from ...ir.types import DTYPES, STORED_DTYPES
 
     name = str(dtype).removeprefix("torch.")
-    if name not in DTYPES:
+    if name not in DTYPES and not (name in STORED_DTYPES and name.startswith("float8")):
         raise UnsupportedError("E203", f"expected an element type that ONNX has, got `{dtype}`")
     return name
 

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
       (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<value>%[A-Za-z0-9_.]+(?::\d+)?)
     | (?P<digest><[0-9a-f]*>)
-    | (?P<type>[a-z]+\d*\[[^\]\n]*\])
+    | (?P<type>[a-z][a-z0-9]*\[[^\]\n]*\])
     | (?P<complex>\([^()\s]*j\))
     | (?P<number>-?(?:inf|nan)\b|-?\d(?:[eE][-+]\d|[\w.])*|-?\.\d+)
     | (?P<word>[A-Za-z_][A-Za-z0-9_.]*)

@@ -1,4 +1,4 @@
-"""Measures what equality of computed values decides: they are rounded otherwise, and the graph runs again.
+"""Measures what equality and rounding of computed values decide: the graph runs again, rounded otherwise.
 
 `scores == max_pool(scores)` chooses the largest of a window. Where scores differ by units in the last place
 alone, as those of a softmax of nearly equal logits do, rounding within the softmax chooses, which no change
@@ -7,7 +7,7 @@ of inputs or weights shows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _RUNS = 3
 
 
 class Equalities:
-    """The values of a graph that are compared for equality with what is computed of them.
+    """The values of a graph that are compared for equality with what is computed of them, or quantised.
 
     Args:
         graph: the source's graph; it is not changed.
@@ -36,24 +36,33 @@ class Equalities:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._compared: dict[Value, int] = {}
+        self._quantised: dict[Value, tuple[int, Value | None]] = {}
         for node in graph.operators():
             value = _compared(graph, node)
             if value is not None:
                 self._compared.setdefault(value, node.key)
+            value, scale = _quantised(graph, node)
+            if value is not None:
+                self._quantised.setdefault(value, (node.key, scale))
 
     def deciding(self, inputs: Mapping[str, np.ndarray], apart: Mapping[str, np.ndarray]) -> str:
-        """Describe a comparison by which rounding moves outputs as far, and as often; empty without one.
+        """Describe an operator by which rounding moves outputs as far, and as often; empty without one.
 
         Args:
             inputs: arrays by input name.
             apart: output name -> how far its elements are apart, 0 for those within the tolerance.
         """
-        if not self._compared or not apart:
+        if not (self._compared or self._quantised) or not apart:
             return ""
-        probe = Probe(self._graph, lambda _: ((f"compared {v.node}", v) for v in self._compared))
+        probe = Probe(self._graph, self._looked_at)
         try:
-            arrays = dict(zip(self._compared, probe.run(inputs), strict=True))
-            close = {v: a for v, a in arrays.items() if _has_close_values(a)}
+            arrays = list(probe.run(inputs))
+            compared = dict(zip(self._compared, arrays, strict=False))
+            close = {v: a for v, a in compared.items() if _has_close_values(a)}
+            of_steps = arrays[len(compared) :]
+            for v, a, steps in zip(self._quantised, of_steps[::2], of_steps[1::2], strict=True):
+                if _has_ties(steps):
+                    close[v] = a
             if not close:
                 return ""
             before = dict(probe.runner().run(inputs, calls=False).outputs)
@@ -66,9 +75,21 @@ class Equalities:
             return ""
         finally:
             probe.close()
+        if any(v in self._quantised for v in close):  # a tie is left on one side only
+            moved = {name: [np.max(found, axis=0)] for name, found in moved.items()}
         if all(_moves_as_far(moved[name], off) for name, off in apart.items()):
-            return self._graph.describe(self._compared[next(iter(close))])
+            first = next(iter(close))
+            known = self._compared.get(first)
+            return self._graph.describe(self._quantised[first][0] if known is None else known)
         return ""
+
+    def _looked_at(self, b: Builder) -> Iterator[tuple[str, Value]]:
+        """Yield the values that are compared, those that are quantised, and these in steps."""
+        for value in self._compared:
+            yield f"compared {value.node}", value
+        for value, (_, scale) in self._quantised.items():
+            yield f"quantised {value.node}", value
+            yield f"steps of {value.node}", value if scale is None else b.op("Div", value, scale)
 
     def _rounded_otherwise(self, values: Mapping[Value, np.ndarray], seed: int) -> OnnxRunner:
         """Return a runner of the graph in which values are a unit in the last place off, or none."""
@@ -76,8 +97,13 @@ class Equalities:
         b = Builder(copy)
         for value, array in values.items():
             unit = EPSILON[str(array.dtype)]
-            factor = (1 + unit * random.integers(-1, 2, array.shape)).astype(array.dtype)
-            other = b.op("Mul", value, b.constant(factor))
+            if value in self._compared:
+                signs = random.integers(-1, 2, array.shape)
+                other = b.op("Mul", value, b.constant((1 + unit * signs).astype(array.dtype)))
+            else:  # the sum behind it is as far off as its largest terms
+                off = _UNITS * unit * float(np.abs(array).max(initial=0.0))
+                signs = random.integers(-1, 2, array.shape) if seed > 1 else 1 - 2 * seed
+                other = b.op("Add", value, b.constant((off * np.asarray(signs)).astype(array.dtype)))
             copy.replace_uses(value, other, except_in=[other.node])
         return OnnxRunner(copy, optimised=False)
 
@@ -118,6 +144,28 @@ def _compared(graph: Graph, node: Operator) -> Value | None:
         ):
             return value
     return None
+
+
+def _quantised(graph: Graph, node: Operator) -> tuple[Value | None, Value | None]:
+    """Return a value that an operator rounds, and the length of a step where that is not 1."""
+    if node.domain or node.op_type not in ("QuantizeLinear", "Round"):
+        return None, None
+    value, *others = graph.operands(node.key)
+    type_ = None if value is None else graph.type_of(value)
+    if type_ is None or type_.dtype != "float32":
+        return None, None
+    if node.op_type == "Round":
+        return value, None
+    scale = others[0]
+    known = None if scale is None else graph.type_of(scale)
+    return (value, scale) if known is not None and known.shape == () else (None, None)
+
+
+def _has_ties(steps: np.ndarray) -> bool:
+    """Whether some values lie in the middle between two integers but for a few units in the last place."""
+    found = steps[np.isfinite(steps)]
+    off = np.abs(found - np.floor(found) - 0.5)
+    return bool((off <= _UNITS * EPSILON[str(steps.dtype)] * np.abs(found).max(initial=1.0)).any())
 
 
 def _has_close_values(array: np.ndarray) -> bool:

@@ -21,6 +21,7 @@ from ...frontends.torch_module.export.tensors import (
     tensors_in,
 )
 from ...frontends.torch_module.modules.live_state import Untouched
+from ...frontends.torch_module.modules.tensor_classes import plain_parts
 from ...ir import Graph, ModelError, Operator, walk_operators
 from ..training.step import Step
 from .eager_runner import CallNames, EagerRunner
@@ -239,7 +240,8 @@ class TorchRunner(EagerRunner):
         held = {id(t): t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values())}
         if only:
             held = {0: self._named_tensors.get(only)}
-        tensors = [t for t in held.values() if t is not None and is_alterable(t)]
+        plain = [part for t in held.values() if t is not None for part in plain_parts(t)]
+        tensors = [part for part in plain if is_alterable(part)]
         with values_kept(tensors):
             with torch.no_grad():
                 for tensor in tensors:

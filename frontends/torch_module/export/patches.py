@@ -136,6 +136,12 @@ PATCHES = (
     ),
     Patch("torch:SymFloat", "__int__", "records where a symbolic size becomes a number", saves_only=True),
     Patch(
+        "torch",
+        "_int_mm",
+        "computes products of bytes exactly, which saturate in oneDNN for AVX2",
+        saves_only=True,
+    ),
+    Patch(
         "torch._higher_order_ops.utils",
         "_hop_compile_and_call",
         "runs bodies of control flow as Python, in place of compiling them",

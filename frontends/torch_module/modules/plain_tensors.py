@@ -18,6 +18,7 @@ def require_plain(root: Module) -> None:
     """
     import torch
 
+    _require_unobserved(root)
     tensors: Any = torch.Tensor
     plain = tensors.__torch_dispatch__
     for path, module in root.named_modules():
@@ -41,3 +42,29 @@ def require_plain(root: Module) -> None:
                 hint=f"give the model with plain ones (`tensor.{whole}()` where the class has that), and "
                 f"quantise or distribute the output with the target's own tools",
             )
+
+
+def _require_unobserved(root: Module) -> None:
+    """Refuse observers, which watch a model before it is quantised, and change in every run.
+
+    Raises:
+        ModelError: E104 naming the first of them.
+    """
+    found: list[str] = []
+    faking: list[str] = []
+    for path, module in root.named_modules():
+        kind = type(module)
+        if ".quantization." not in f"{kind.__module__}.":
+            continue
+        if "FakeQuantize" in kind.__name__:
+            faking.append(f"{path}.")
+        elif kind.__name__.endswith("Observer") and not path.startswith(tuple(faking)):
+            found.append(path)
+    if found:
+        raise ModelError(
+            "E104",
+            f"expected a model after its quantisation, got one with {len(found)} observers, which watch it",
+            place=found[0],
+            hint="convert it first (`convert_pt2e`, `torch.ao.quantization.convert`), or give the float "
+            "model",
+        )

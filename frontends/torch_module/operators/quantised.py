@@ -7,6 +7,7 @@ last bit; all round to even, add the zero point and clamp.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -99,6 +100,22 @@ def quantize_affine(call: Call) -> Value:
     counts = [call.shape("input")[axis] for axis in varying]
     zero = 0 if zero is None else _laid(call, zero, counts)
     return _quantised(call, _laid(call, scale, counts), zero, axis=varying[0] if varying else None)
+
+
+@TABLE.op("torchao.dequantize_affine_float8_non_decomposed.default")
+def dequantize_float8(call: Call) -> Value:
+    """Return what numbers of 8 bits with an exponent are, by blocks."""
+    shape, counts = call.static_shape("tensor"), call.static_shape("scale")
+    if len(shape) != len(counts):
+        shape, counts = [prod(shape)], [1]
+    block = [size // count for size, count in zip(shape, counts, strict=True)]
+    return _real_by_blocks(call, "tensor", "scale", "", block, call.static_shape("tensor"))
+
+
+@TABLE.op("aten._int_mm.default")
+def product_of_integers(call: Call) -> Value:
+    """Return a product of bytes as int32."""
+    return call.op("MatMulInteger", call.value("self"), call.value("mat2"))
 
 
 @TABLE.op(
@@ -229,7 +246,7 @@ def _in_scale(
     """Return floats as integers of an element type."""
     x, scale = call.cast(x, "float32"), _stored(call, scale, "float32")
     along: dict[str, Any] = {} if axis is None else {"axis": axis}
-    if dtype not in _NARROW:
+    if dtype not in _NARROW or not _is_stored(call.graph.node(scale.node)):
         return _in_scale_written_out(call, x, scale, zero, bounds, dtype, axis)
     if isinstance(zero, int):
         moved = call.constant(np.full(call.static_shape(scale), zero), dtype)
@@ -250,12 +267,17 @@ def _in_scale_written_out(
     dtype: str,
     axis: int | None,
 ) -> Value:
-    """Return floats as integers that ONNX does not quantise to."""
+    """Return floats as integers, to the bit as torch does.
+
+    A scale by the largest element of all, which has half a place more on one side, makes a tie of that
+    element in every run: whether it is divided by the scale, or multiplied by its reciprocal, decides it.
+    """
     moved = call.constant(zero, "float32") if isinstance(zero, int) else _stored(call, zero, "float32")
     if axis is not None:
         column = [*call.shape(scale), *[1] * (call.rank(x) - axis - 1)]
         scale, moved = (call.reshape(v, column) if call.rank(v) else v for v in (scale, moved))
-    found = call.op("Add", call.op("Round", call.op("Div", x, scale)), moved)
+    inverse = call.op("Reciprocal", scale)  # 1 / scale would ONNX Runtime make a division of x again
+    found = call.op("Add", call.op("Round", call.op("Mul", x, inverse)), moved)
     low, high = (call.constant(float(bound), "float32") for bound in bounds)
     return call.cast(call.op("Clip", found, low, high), dtype)
 
@@ -285,7 +307,8 @@ def _real_by_blocks(
     Raises:
         UnsupportedError: for blocks along several axes.
     """
-    values, by, moved = _narrowed(call, x), call.value(scale), call.optional(zero)
+    values, by = _narrowed(call, x), call.value(scale)
+    moved = call.optional(zero) if zero else None
     call.ignore("quant_min", "quant_max", "dtype", "output_dtype", "group_size")
     varying = _varying(block, tuple(shape))
     if moved is not None and call.dtype_of(moved) in _FLOATS and not _is_zero(call, moved):
@@ -325,18 +348,14 @@ def _rounded(call: Call, name: str, scale: Value, zero: Value | int, axis: int |
 
 
 def _narrowed(call: Call, name: str) -> Value:
-    """Return stored numbers of a byte each in the 4 bits that they need, as a file holds them."""
+    """Return stored numbers of a byte each as literals of the 4 bits that they need, as a file holds them."""
     value = call.value(name)
     low, high = call.arg("quant_min", None), call.arg("quant_max", None)
     narrow = {(-8, 7): "int4", (0, 15): "uint4"}.get((low, high))
     node = call.graph.node(value.node)
-    if narrow is None or not isinstance(node, Parameter) or node.trainable:
+    if narrow is None or not _is_stored(node) or node.data.dtype not in ("int8", "uint8"):
         return value
-    users = [call.graph.operator(user) for user, _ in call.graph.users(value)]
-    if node.data.dtype not in (narrow, "int8", "uint8") or not all(u.traits.dequantises for u in users):
-        return value
-    node.data = _converted(node.data, narrow)
-    return value
+    return _restated(call, value, _converted(node.data, narrow))
 
 
 def _stored(call: Call, value: Value, dtype: str) -> Value:
@@ -345,7 +364,7 @@ def _stored(call: Call, value: Value, dtype: str) -> Value:
         return value
     node = call.graph.node(value.node)
     if _is_stored(node):
-        return call.graph.add_constant(_converted(node.data, dtype))
+        return _restated(call, value, _converted(node.data, dtype))
     return call.cast(value, dtype)
 
 
@@ -355,7 +374,15 @@ def _laid(call: Call, value: Value, shape: Sequence[object]) -> Value:
     sizes = tuple(size for size in shape if isinstance(size, int))
     if call.shape(value) == sizes or len(sizes) < len(shape) or not _is_stored(node):
         return call.reshape(value, shape)
-    return call.graph.add_constant(node.data.reshaped(sizes))
+    return _restated(call, value, node.data.reshaped(sizes))
+
+
+def _restated(call: Call, value: Value, data: TensorData) -> Value:
+    """Return stored numbers in another form as a constant, the same one for each form."""
+    key = id(call.graph), value.node, data.dtype, data.shape
+    if key not in call.context.restated:
+        call.context.restated[key] = call.graph.add_constant(data)
+    return call.context.restated[key]
 
 
 def _is_stored(node: Node) -> TypeGuard[Parameter | Constant]:

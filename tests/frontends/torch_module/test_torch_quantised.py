@@ -11,6 +11,7 @@ import torch.ao.quantization.fx._decomposed  # registers its operators
 from torch import nn
 
 import regraft
+from regraft.ir import ModelError
 
 OPS = torch.ops.quantized_decomposed
 I8, U8 = torch.int8, torch.uint8
@@ -31,6 +32,7 @@ class Converted(nn.Module):
         self.register_buffer("_zero_point_0", torch.zeros(8, dtype=torch.int64))
         self.register_buffer("_frozen_param0", torch.randint(-127, 128, (8, 3, 3, 3), dtype=I8))
         self.bias = nn.Parameter(torch.randn(8))
+        self.weight = nn.Parameter(torch.randn(8, 3, 3, 3))  # that of before, which nothing reads
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         weight = OPS.dequantize_per_channel(
@@ -61,6 +63,7 @@ def test_a_converted_module_keeps_its_bytes_in_onnx(dynamic: bool, tmp_path: Pat
     report = regraft.verify(graph, tmp_path / "net.onnx")
     assert report.passed, report
     assert set(stored(tmp_path / "net.onnx").values()) == {onnx.TensorProto.INT8}
+    assert not next(p for p in graph.parameters() if p.name == "weight").trainable
 
 
 @pytest.mark.parametrize("to", ["mindspore", "torch"])
@@ -100,3 +103,109 @@ def test_a_wrong_number_is_found(number: str, tmp_path: Path) -> None:
         values[weight.input[1]].CopyFrom(onnx.numpy_helper.from_array(array, weight.input[1]))
     onnx.save(model, path)
     assert not regraft.verify(graph, path).passed
+
+
+class Bytes(torch.Tensor):
+    """A weight as torchao's classes hold it: numbers of a byte, and the scales of groups of each row."""
+
+    @staticmethod
+    def __new__(cls, qdata, scale, act_quant_kwargs=None):
+        return torch.Tensor._make_wrapper_subclass(cls, qdata.shape, dtype=scale.dtype)
+
+    def __init__(self, qdata, scale, act_quant_kwargs=None):
+        self.qdata, self.scale, self.act_quant_kwargs = qdata, scale, act_quant_kwargs
+
+    def __tensor_flatten__(self):
+        return ["qdata", "scale"], self.act_quant_kwargs
+
+    @classmethod
+    def __tensor_unflatten__(cls, parts, context, size, stride):
+        return cls(parts["qdata"], parts["scale"], context)
+
+    def dequantize(self):
+        size = self.qdata.shape[-1] // self.scale.shape[-1]
+        return OPS.dequantize_per_channel_group(self.qdata, self.scale, None, -8, 7, I8, size, torch.float32)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is not nn.functional.linear:
+            return super().__torch_function__(func, types, args, kwargs or {})
+        x, weight, bias = args
+        if weight.act_quant_kwargs is None:
+            return func(x, weight.dequantize(), bias)
+        scale = x.abs().amax(-1, keepdim=True) / 127.5
+        codes = torch.clamp(torch.round(x * (1.0 / scale)), -128, 127).to(I8)
+        y = torch._int_mm(codes, weight.qdata.t()).to(x.dtype) * scale
+        return y * weight.scale.flatten() + bias
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
+            return cls(args[0].qdata, args[0].scale, args[0].act_quant_kwargs)
+        raise NotImplementedError(func)
+
+
+def weighed(low: int, groups: int, dynamic: bool = False) -> nn.Module:
+    """Return two layers whose weights are of a class of their own, the second's a matrix of floats."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    codes = torch.randint(low, -low, (16, 32), dtype=I8)
+    held = Bytes(codes, torch.rand(16, groups) / 100 + 0.001, {} if dynamic else None)
+    net[0].weight = nn.Parameter(held, requires_grad=False)
+    return net
+
+
+@pytest.mark.parametrize(
+    ("net", "kept"),
+    [
+        (weighed(-8, 4), onnx.TensorProto.INT4),
+        (weighed(-128, 1, dynamic=True), onnx.TensorProto.INT8),
+    ],
+    ids=["weights by groups", "activations too"],
+)
+def test_weights_of_a_class_of_their_own_are_read(net: nn.Module, kept: int, tmp_path: Path) -> None:
+    before = type(net[0]), list(net.state_dict())
+    graph = regraft.load(net, ["4x32"])
+    regraft.save(regraft.rewrite(graph), tmp_path / "net.onnx")
+    assert kept in stored(tmp_path / "net.onnx").values()
+    regraft.save(regraft.rewrite(graph, dequantise=True), tmp_path / "net", to="torch")
+    for written in ("net.onnx", "net"):
+        report = regraft.verify(graph, tmp_path / written)
+        assert report.passed, report
+    assert graph.origin.model is net
+    assert (type(net[0]), list(net.state_dict())) == before
+
+
+def test_products_of_bytes_are_exact() -> None:
+    """In oneDNN for AVX2 they saturate: sums of two products exceed 16 bits."""
+    from regraft.frontends.torch_module.export.evaluation_mode import plainly
+
+    a, b = torch.full((2, 8), 255, dtype=U8), torch.full((8, 3), 127, dtype=I8)
+    with plainly():
+        assert (torch._int_mm(a, b) == 8 * 255 * 127).all()
+
+
+def test_what_rounding_decides_is_no_fault(tmp_path: Path) -> None:
+    """The largest element of each row lies in the middle of two codes, whatever it is."""
+    net = weighed(-128, 1, dynamic=True)
+    net = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), *net).eval()
+    graph = regraft.load(net, ["4x32"])
+    regraft.save(regraft.rewrite(graph), tmp_path / "net.onnx")
+    assert regraft.verify(graph, tmp_path / "net.onnx").passed
+    model = onnx.load(tmp_path / "net.onnx")
+    scale = next(i for i in model.graph.initializer if i.data_type == 1 and list(i.dims) in ([16], [16, 1]))
+    array = onnx.numpy_helper.to_array(scale).copy()
+    array.reshape(-1)[3] *= 1.02
+    scale.CopyFrom(onnx.numpy_helper.from_array(array, scale.name))
+    onnx.save(model, tmp_path / "net.onnx")
+    assert not regraft.verify(graph, tmp_path / "net.onnx").passed
+
+
+def test_observers_are_named() -> None:
+    net = nn.Sequential(nn.Linear(4, 3)).eval()
+    net.qconfig = torch.ao.quantization.get_default_qconfig("x86")
+    with pytest.raises(
+        ModelError, match="E104 expected a model after its quantisation, got one with 1 obs"
+    ) as e:
+        regraft.load(torch.ao.quantization.prepare(net), ["2x4"])
+    assert "convert it first" in e.value.hint

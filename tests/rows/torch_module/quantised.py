@@ -49,6 +49,11 @@ def _quantize_affine(x, block_size, scale, zero, output_dtype, low=None, high=No
     return torch.clamp(found, low, high).to(output_dtype)
 
 
+def _dequantize_affine_float8_non_decomposed(tensor, scale, output_dtype=torch.float32):
+    block = [n // m for n, m in zip(tensor.shape, scale.shape, strict=True)]
+    return (tensor.float() * _spread(scale, block)).to(output_dtype)
+
+
 if not hasattr(torch.ops.torchao, "dequantize_affine"):
     _ENDS = "Scalar? quant_min=None, Scalar? quant_max=None"
     _LIBRARY.define(
@@ -59,7 +64,11 @@ if not hasattr(torch.ops.torchao, "dequantize_affine"):
         "quantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, "
         f"ScalarType output_dtype, {_ENDS}) -> Tensor"
     )
-    for _function in (_dequantize_affine, _quantize_affine):
+    _LIBRARY.define(
+        "dequantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, "
+        "ScalarType output_dtype=float32) -> Tensor"
+    )
+    for _function in (_dequantize_affine, _quantize_affine, _dequantize_affine_float8_non_decomposed):
         _LIBRARY.impl(_function.__name__[1:], _function, "CompositeExplicitAutograd")
 
 
@@ -191,7 +200,12 @@ GROUPS_OF_ROWS = Group(
                 ([1, 4], _GROUPED, torch.zeros(4, 2, dtype=_I8)),
             )
         ),
-        Case("aten.relu.default", _ROWS),
+        Case(
+            "torchao.dequantize_affine_float8_non_decomposed.default",
+            *(_CODES.to(torch.float8_e4m3fn), _GROUPED),
+        ),
+        Case("aten.to.dtype", _CODES.to(torch.float8_e4m3fn), torch.float32),
+        Case("aten._int_mm.default", _BYTES.through(lambda x: x[0]), _CODES),
     ],
     dynamic=False,
 )
