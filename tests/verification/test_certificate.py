@@ -554,6 +554,36 @@ graph main {{
     assert (found.passed, found.grade, list(found.report["axioms"])) == (True, "axioms", ["softmax-shift"])
 
 
+def test_floats_that_are_whole_numbers_are_computed_as_such(tmp_path: Path) -> None:
+    """Fold 10000 ** (2 floor(i / 2) / 32), of a table of i in floats."""
+    numbers = ", ".join(f"{i}.0" for i in range(32))
+    frequencies = 10000.0 ** (2 * np.floor(np.arange(32) / 2) / 32)
+    text = """graph t {
+  %x = input "x" : f32[2,32]
+  %i = const [NUMBERS] : f32[32]
+  %2 = const 2.0 : f32[]
+  %32 = const 32.0 : f32[]
+  %b = const 10000.0 : f32[]
+  %p = Div(%i, %2) : f32[32]
+  %q = Floor(%p) : f32[32]
+  %r = Mul(%q, %2) : f32[32]
+  %s = Div(%r, %32) : f32[32]
+  %t = Pow(%b, %s) : f32[32]
+  %y = Mul(%x, %t) : f32[2,32]
+  return "y" = %y
+}""".replace("NUMBERS", numbers)
+    folded = """graph t {
+  %x = input "x" : f32[2,32]
+  %t = param "t" : f32[32]
+  %y = Mul(%x, %t) : f32[2,32]
+  return "y" = %y
+}"""
+    for values, grade in ((frequencies, "folded"), (frequencies * (1 + 1e-6), "tested")):
+        target = filled(folded, t=values.astype(np.float32))
+        found = certify(parse(text), target, output=tmp_path / "c.json", seed=1)
+        assert found.grade == grade, found.report
+
+
 def test_mutated_certificates_and_files_are_refused_or_judged_right(tmp_path: Path) -> None:
     """Compute what is called equal again, by ONNX's reference implementation in float64."""
     (tmp_path / "right").mkdir()

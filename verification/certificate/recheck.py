@@ -46,7 +46,8 @@ import numpy as np
 # Bounds of what a certificate may ask for.
 MOST_JSON, MOST_NODES, MOST_LIST, MOST_DEPTH, MOST_RANK = 1 << 28, 200_000, 65536, 8, 16
 MOST_STATED, MOST_HELD = 1 << 31, 1 << 29  # elements of a tensor: by its stated shape, in memory
-MOST_EXACT, MOST_FRACTIONS = 1 << 22, 16  # elements that are computed in whole numbers, in fractions
+MOST_EXACT, MOST_FRACTIONS = 1 << 22, 256  # elements that are computed in whole numbers, in fractions
+MOST_PLAIN = 16  # elements of a tensor of floats that is taken as fractions
 MOST_SMALL = 4096  # elements of a constant that is always evaluated
 MOST_STEPS = 4096
 MOST_KEPT = 1 << 30  # bytes of results that are kept for the second graph
@@ -1989,10 +1990,14 @@ class Run:
         entry = self.tensors.entries[name]
         shape = tuple(entry["shape"])
         room(shape)
-        if entry["dtype"] not in FLOATS or math.prod(shape) <= MOST_FRACTIONS:
+        if entry["dtype"] not in FLOATS or math.prod(shape) <= MOST_SMALL:
             array = self.tensors.load(name)
+            if array.dtype.kind == "f" and array.size > MOST_PLAIN:
+                whole = bool((np.rint(array) == array).all() and (np.abs(array) < 1 << 30).all())
+                array = array.astype(np.int64) if whole else array
             wide = array.dtype == np.uint64 and bool((array >> np.uint64(62)).any())
-            if not wide and (array.dtype.kind != "f" or np.isfinite(array).all()):
+            plain = array.dtype.kind != "f" or (array.size <= MOST_PLAIN and np.isfinite(array).all())
+            if plain and not wide:
                 return self.number(mapped(Fraction, array) if array.dtype.kind == "f" else array)
         kind = entry["dtype"].replace("bfloat16", "float32")
         val = self.term("loaded", shape, (), self.tensors, name, kind)
