@@ -67,7 +67,11 @@ ALLOWED = {
     "process": {"frontends", "ir", "process"},
 }
 FRAMEWORKS = {"torch", "mindspore", "mxnet"}
-EAGER = ("frontends/torch_module/expansions/", "frontends/torch_module/scripted/modules.py")
+EAGER = (
+    "frontends/torch_module/expansions/",
+    "frontends/torch_module/scripted/branches.py",
+    "frontends/torch_module/scripted/modules.py",
+)
 """Import torch when they are imported, and are themselves only imported inside functions."""
 MAY_IMPORT = {
     "torch": ("frontends/torch_module/", "verification/"),

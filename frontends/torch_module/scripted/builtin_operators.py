@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ....ir import UnsupportedError
 from ..saved.operators import writes_files
-from .numbers import NumberTensor, computed, tensors_of_numbers
+from .numbers import (
+    DataNumber,
+    NumberTensor,
+    computed,
+    number_of_data,
+    of_data,
+    out_of_tensors,
+    selected_by_data,
+    tensors_of_numbers,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +53,11 @@ def call_operator(namespace: str, name: str, arguments: list[Any], keywords: dic
         UnsupportedError: for an operator that is not torch's, or that touches files.
     """
     if namespace in ("aten", "prim"):
+        if name == "select" and len(arguments) == 3 and isinstance(arguments[2], DataNumber):
+            return selected_by_data(*arguments)
+        found = of_data(name, arguments, lambda *operands: _dispatched("aten", name)(*operands))
+        if found is not NotImplemented:
+            return found
         always = (_ALWAYS if namespace == "aten" else _PRIMITIVES).get(name)
         if always is not None:
             return always(*arguments, **keywords)
@@ -56,8 +70,19 @@ def call_operator(namespace: str, name: str, arguments: list[Any], keywords: dic
         of_values = bool(arguments) and isinstance(arguments[0], (list, tuple, dict, str))
         if plain is not None and (of_values or not any(map(_holds_tensor, arguments))):
             return plain(*arguments, **keywords)
-    return _dispatched(namespace, name)(
-        *map(tensors_of_numbers, arguments), **{key: tensors_of_numbers(v) for key, v in keywords.items()}
+    called = _dispatched(namespace, name)
+    given = list(map(tensors_of_numbers, arguments)), {k: tensors_of_numbers(v) for k, v in keywords.items()}
+    try:
+        return called(*given[0], **given[1])
+    except (RuntimeError, TypeError):
+        if not any(map(_holds_data, [*arguments, *keywords.values()])):
+            raise
+    arguments, keywords = (
+        list(map(out_of_tensors, arguments)),
+        {k: out_of_tensors(v) for k, v in keywords.items()},
+    )
+    return called(
+        *map(tensors_of_numbers, arguments), **{k: tensors_of_numbers(v) for k, v in keywords.items()}
     )
 
 
@@ -105,7 +130,11 @@ def _holds_tensor(value: Any) -> bool:
 
     if isinstance(value, (list, tuple)):
         return any(map(_holds_tensor, value))
-    return isinstance(value, (torch.Tensor, NumberTensor))
+    return isinstance(value, (torch.Tensor, NumberTensor, DataNumber))
+
+
+def _holds_data(value: Any) -> bool:
+    return any(map(_holds_data, value)) if isinstance(value, list) else isinstance(value, DataNumber)
 
 
 def _element_type(number: int | None) -> torch.dtype | None:
@@ -207,6 +236,9 @@ def to_number(value: Any, kind: type) -> Any:
 
     if isinstance(value, NumberTensor):
         value = value.value
+    found = number_of_data(value, kind)
+    if found is not None:
+        return found
     if isinstance(value, torch.Tensor):
         value = value.item() if kind is not bool else value
     if kind is int and isinstance(value, (torch.SymInt, torch.SymFloat)):
@@ -214,6 +246,14 @@ def to_number(value: Any, kind: type) -> Any:
     if kind is float and isinstance(value, (torch.SymInt, torch.SymFloat)):
         return torch.sym_float(value)
     return kind(value)
+
+
+def _item(value: Any) -> Any:
+    """Return the number that a tensor holds."""
+    if isinstance(value, NumberTensor):
+        return value.value
+    found = number_of_data(value, float) if _tensor(value).is_floating_point() else None
+    return value.item() if found is None else found
 
 
 def _root(value: Any) -> Any:
@@ -256,7 +296,7 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "TupleIndex": operator.getitem,
     "unchecked_unwrap_optional": lambda value: value,
     "_unwrap_optional": lambda value: value,
-    "IsTrue": bool,
+    "IsTrue": lambda value: to_number(value, bool),
     "name": lambda member: member.name,
     "value": lambda member: member.value,
 }
@@ -278,8 +318,8 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "IntImplicit": lambda value: to_number(value, int),
     "Float": lambda value: to_number(value, float),
     "FloatImplicit": lambda value: to_number(value, float),
-    "ScalarImplicit": lambda value: value.value if isinstance(value, NumberTensor) else value.item(),
-    "item": lambda value: value.value if isinstance(value, NumberTensor) else value.item(),
+    "ScalarImplicit": lambda value: _item(value),
+    "item": lambda value: _item(value),
     "Bool": lambda value: to_number(value, bool),
     "tensor": _tensor_of,
     "as_tensor": _as_tensor,

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from ....formats.pickled import Unknown
 from ....formats.refusals import malformed, quote
@@ -17,6 +18,7 @@ from ....ir import UnsupportedError
 from .archive import Archive, EnumMember, Function, ScriptClass
 from .chains import is_chain
 from .interpreter import Interpreter, ScriptObject
+from .numbers import tensors_of_numbers
 
 _CONTAINERS: dict[str, type[nn.Module]] = {
     "torch.nn.modules.container.ModuleList": nn.ModuleList,
@@ -224,7 +226,8 @@ def _forward(function: Function | None) -> Any:
                 f"expected a method {quote(name)} of {quote(self.script_class.name)}",
                 self.interpreter.archive.place,
             )
-        return self.interpreter.call(method, [self, *arguments], keywords)
+        found = self.interpreter.call(method, [self, *arguments], keywords)
+        return pytree.tree_map(tensors_of_numbers, found) if self.interpreter.is_done else found
 
     if function is not None:
         forward.__signature__ = _signature(function)

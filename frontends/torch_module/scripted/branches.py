@@ -1,0 +1,303 @@
+"""Branches and loops on data in source text of TorchScript, as torch's `cond` and `while_loop`.
+
+While a model is traced a tensor has no value, and text that asks for one is run both ways. The bodies
+are functions of the tensors that they read: a first run finds these, a second is traced with others in their
+places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from ....ir import UnsupportedError
+from .builtin_operators import RaisedError
+from .numbers import DataNumber, Uninitialized
+
+
+class ImpureError(Exception):
+    """A body does something that no function of tensors does; its text says what."""
+
+
+@dataclass(slots=True)
+class Body:
+    """The values that a body leaves.
+
+    Attributes:
+        names: values of the names that it assigns.
+        returned: a list of the value that it returns; empty if it goes on.
+    """
+
+    names: dict[str, Any]
+    returned: list[Any]
+
+
+def branch(condition: Any, yes: Callable[[], Body], no: Callable[[], Body]) -> Body:
+    """Return what an `if` on a tensor leaves.
+
+    Args:
+        condition: the truth value, a `DataNumber`.
+        yes: runs the body; again and again.
+        no: runs the other.
+
+    Raises:
+        ImpureError: where the bodies are no two functions of tensors with results of one kind.
+        RaisedError: where a body raises.
+    """
+    outcomes, outer = zip(*(_tried(body) for body in (yes, no)), strict=True)
+    names = _names_after(*(each.names for each in outcomes))
+    if len({len(each.returned) for each in outcomes}) > 1:
+        raise ImpureError("one of its branches returns")
+    leaves, specs = zip(*(pytree.tree_flatten(_left(each, names)) for each in outcomes), strict=True)
+    if specs[0] != specs[1]:
+        raise ImpureError("its branches give values of different structure")
+    kinds = [_kind(a, b) for a, b in zip(*leaves, strict=True)]
+    operands = _operands(outer)
+
+    def traced(body: Callable[[], Body]) -> Callable[..., list[torch.Tensor]]:
+        def run(*given: torch.Tensor) -> list[torch.Tensor]:
+            with _in_place_of(operands, given):
+                found = pytree.tree_leaves(_left(body(), names))
+                others = zip(found, kinds, *leaves, strict=True)
+                return [_as_tensor(v, kind, a, b) for v, kind, a, b in others if kind is not None]
+
+        return run
+
+    asked = _now(condition.tensor)
+    given = tuple(map(_now, operands))
+    results = (
+        iter(torch.ops.higher_order.cond(asked, traced(yes), traced(no), given))
+        if any(kind is not None for kind in kinds)
+        else iter(())
+    )
+    values = [
+        a if kind is None else _given_back(next(results), kind)
+        for kind, a in zip(kinds, leaves[0], strict=True)
+    ]
+    kept, returned = pytree.tree_unflatten(values, specs[0])
+    return Body(kept, returned)
+
+
+def loop(
+    carried: Mapping[str, Any],
+    test: Callable[[Mapping[str, Any]], Any],
+    body: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the names that a loop on data carries, after its last turn.
+
+    Args:
+        carried: name -> its value before the first turn.
+        test: whether there is another turn, of the values of those names.
+        body: their values after a turn.
+
+    Raises:
+        ImpureError: where the body is no function of tensors, or changes the shape of one.
+    """
+    kinds = {name: _carried_kind(name, value) for name, value in carried.items()}
+    first = [_as_tensor(value, kinds[name], value, value) for name, value in carried.items()]
+
+    def values(tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        pairs = zip(kinds.items(), tensors, strict=True)
+        return {name: _given_back(tensor, kind) for (name, kind), tensor in pairs}
+
+    with disable_proxy_modes_tracing(), _Watching(first) as watching:
+        if not isinstance(test(values(first)), DataNumber):
+            raise ImpureError("its condition is a number in the second turn")
+        after = body(values(first))
+        for name, before in zip(kinds, first, strict=True):
+            new = _as_tensor(after[name], kinds[name], after[name], after[name])
+            if (new.dtype, tuple(new.shape)) != (before.dtype, tuple(before.shape)):
+                raise ImpureError(f"it changes the shape or element type of `{name}`")
+    operands = _operands([watching.outside])
+    count = len(first)
+
+    def goes_on(*given: torch.Tensor) -> torch.Tensor:
+        with _in_place_of(operands, given[count:]):
+            return _as_tensor(test(values(given[:count])), bool, True, True)
+
+    def turn(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with _in_place_of(operands, given[count:]):
+            found = body(values(given[:count]))
+            return tuple(_as_tensor(found[name], kind, None, None) for name, kind in kinds.items())
+
+    results = torch.ops.higher_order.while_loop(
+        goes_on, turn, tuple(map(_now, first)), tuple(map(_now, operands))
+    )
+    return values(list(results))
+
+
+def refusal(reason: str, place: str) -> UnsupportedError:
+    """Return the error of a branch or loop on data that is no function of tensors."""
+    return UnsupportedError(
+        "E203",
+        f"the program goes on by the value of a tensor, and this is no function of tensors: {reason}",
+        place=place,
+        hint="write the module so that both ways give tensors of one shape, or export the Python module",
+    )
+
+
+# -- tensors that a body reads --------------------------------------------------------------------------
+
+_REPLACED: list[dict[int, torch.Tensor]] = []
+"""For each body that is being traced: id of a tensor around it -> the one in its place."""
+
+
+def _now(tensor: torch.Tensor) -> torch.Tensor:
+    """Return what stands in the place of a tensor in the bodies that are being traced."""
+    for replaced in _REPLACED:
+        tensor = replaced.get(id(tensor), tensor)
+    return tensor
+
+
+_WRITES = frozenset({"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"})
+_VIEW_NAMES = """
+alias as_strided chunk contiguous data detach diagonal expand expand_as flatten imag movedim narrow numpy_T
+permute real reshape select slice split split_with_sizes squeeze swapaxes t tensor_split to transpose unbind
+unflatten unfold unsqueeze view view_as __getitem__ __get__
+"""
+_VIEWS = frozenset(_VIEW_NAMES.split())
+"""Names of operators whose results may share the memory of an operand."""
+
+
+class _Watching(TorchFunctionMode):
+    """Collects the tensors that a body reads and does not make; it may write into those that it makes."""
+
+    def __init__(self, own: Sequence[torch.Tensor] = ()) -> None:
+        super().__init__()
+        self._own: dict[int, torch.Tensor] = {id(t): t for t in own}
+        self._fresh: set[int] = set()
+        self.outside: dict[int, torch.Tensor] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "").split(".")[0]
+        writes = name in _WRITES or (name.endswith("_") and not name.endswith("__"))
+        if writes and not (args and id(args[0]) in self._fresh):
+            raise ImpureError(f"it writes into a tensor from outside (`{name}`)")
+        for tensor in pytree.tree_leaves((args, kwargs)):
+            if isinstance(tensor, torch.Tensor) and id(tensor) not in self._own:
+                self.outside.setdefault(id(tensor), tensor)
+        found = func(*args, **(kwargs or {}))
+        made = {id(t): t for t in pytree.tree_leaves(found) if isinstance(t, torch.Tensor)}
+        self._own |= made
+        if not writes and (name not in _VIEWS or (args and id(args[0]) in self._fresh)):
+            self._fresh |= made.keys() - {id(t) for t in pytree.tree_leaves((args, kwargs))}
+        return found
+
+
+class _Replacing(TorchFunctionMode):
+    """Gives every call the tensors that stand in the place of others."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = pytree.tree_map(
+            lambda value: _now(value) if isinstance(value, torch.Tensor) else value, (args, kwargs or {})
+        )
+        return func(*args, **kwargs)
+
+
+class _in_place_of:  # noqa: N801 - a with block
+    def __init__(self, operands: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
+        self._replaced = {id(a): b for a, b in zip(operands, given, strict=True)}
+        self._mode = _Replacing()
+
+    def __enter__(self) -> None:
+        _REPLACED.append(self._replaced)
+        self._mode.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._mode.__exit__(*error)
+        _REPLACED.pop()
+
+
+def _tried(body: Callable[[], Body]) -> tuple[Body, dict[int, torch.Tensor]]:
+    """Return what a body leaves, and the tensors around it that it reads or leaves."""
+    with disable_proxy_modes_tracing(), _Watching() as watching:
+        found = body()
+        for value in pytree.tree_leaves((found.names, found.returned)):
+            tensor = value.tensor if isinstance(value, DataNumber) else value
+            if isinstance(tensor, torch.Tensor):
+                torch.ops.aten.alias(tensor)  # counts as read if it is from outside
+    return found, watching.outside
+
+
+def _operands(outer: Sequence[Mapping[int, torch.Tensor]]) -> list[torch.Tensor]:
+    found: dict[int, torch.Tensor] = {}
+    for each in outer:
+        found.update(each)
+    return list(found.values())
+
+
+# -- values that a body leaves ---------------------------------------------------------------------------
+
+
+def _names_after(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Return the names that both bodies leave."""
+    return [name for name in a if name in b]
+
+
+def _left(outcome: Body, names: Sequence[str]) -> tuple[dict[str, Any], list[Any]]:
+    return {name: outcome.names[name] for name in names}, outcome.returned
+
+
+def _kind(a: Any, b: Any) -> Any:
+    """Return what two values become: None for one that stays, a type of Python's, or a tensor."""
+    if isinstance(a, Uninitialized) or isinstance(b, Uninitialized):
+        other = b if isinstance(a, Uninitialized) else a
+        return None if isinstance(other, Uninitialized) else _kind(other, other) or type(other)
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        if (a.dtype, tuple(a.shape)) != (b.dtype, tuple(b.shape)):
+            raise ImpureError(f"its branches give tensors of {_said(a)} and {_said(b)}")
+        return torch.Tensor
+    types = {value.kind if isinstance(value, DataNumber) else type(value) for value in (a, b)}
+    plain = len(types) == 1 and not isinstance(a, DataNumber) and not isinstance(b, DataNumber)
+    if plain and (a is b or (isinstance(a, (bool, int, float, str)) and a == b)):
+        return None
+    if len(types) == 1 and types <= {bool, int, float}:
+        return types.pop()
+    raise ImpureError("its branches give values of different kinds")
+
+
+def _carried_kind(name: str, value: Any) -> Any:
+    kind = value.kind if isinstance(value, DataNumber) else type(value)
+    if isinstance(value, torch.SymInt):
+        return int
+    if isinstance(value, torch.Tensor):
+        return torch.Tensor
+    if kind in (bool, int, float):
+        return kind
+    raise ImpureError(f"it assigns `{name}`, which is neither a tensor nor a number")
+
+
+_TYPES: dict[Any, Any] = {bool: torch.bool, int: torch.int64, float: torch.float64}
+
+
+def _as_tensor(value: Any, kind: Any, a: Any, b: Any) -> torch.Tensor:
+    """Return a value that a body leaves, as a tensor that is no tensor from outside."""
+    if isinstance(value, Uninitialized):  # which nothing reads
+        other = b if isinstance(a, Uninitialized) else a
+        if not isinstance(other, torch.Tensor):
+            return torch.zeros((), dtype=_TYPES[kind])
+        return torch.zeros(tuple(other.shape), dtype=other.dtype)
+    if isinstance(value, DataNumber):
+        value = value.tensor
+    if isinstance(value, torch.Tensor):
+        found = _now(value).clone()
+        wanted = found.dtype if kind is torch.Tensor else _TYPES[kind]
+        return found if found.dtype == wanted else found.to(wanted)
+    return torch.scalar_tensor(value, dtype=_TYPES[kind])
+
+
+def _given_back(tensor: torch.Tensor, kind: Any) -> Any:
+    return tensor if kind is torch.Tensor else DataNumber(tensor, kind)
+
+
+def _said(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+__all__ = ["Body", "ImpureError", "RaisedError", "branch", "loop", "refusal"]
