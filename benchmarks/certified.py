@@ -84,7 +84,8 @@ def torch_cases(corpus: str) -> Iterator[Case]:
 def windows_fit(graph: Any) -> bool:
     """Whether no pool's window is larger than its padded image, which runtimes may still accept."""
     for node in graph.operators():
-        kernel = node.ints("kernel_shape") if node.traits.pool else None
+        pools = node.traits.pool and "kernel_shape" in node.signature.attributes
+        kernel = node.ints("kernel_shape") if pools else None
         if kernel:
             n, pads = len(kernel), node.spatial("pads", len(kernel))
             sizes = (graph.type_of(graph.operands(node.key)[0]).shape or ())[2:]
