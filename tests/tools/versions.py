@@ -102,6 +102,9 @@ ENVIRONMENTS: Mapping[str, Environment] = {
     "newest": Environment("3.12", "newest"),
     "oldest": Environment("3.11", "oldest"),
     "numpy-2": Environment("3.12", "newest", ("ONNX", "MXNet", "PyTorch"), {"numpy": ">=2"}, ("mindspore",)),
+    "onnx-1.20": Environment(
+        "3.11", "oldest", pins={"onnx": "==1.20.0", "onnxruntime": "==1.28.0"}, claimed=False
+    ),
     "torch-2.14": _only_torch("==2.14.1", claimed=True),
     "torch-2.12": _only_torch("==2.12.1", claimed=False),
     "torch-2.9": _only_torch("==2.9.1", claimed=False),
