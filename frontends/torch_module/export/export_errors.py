@@ -230,7 +230,7 @@ def _of_numbers(error: Exception) -> tuple[str, str] | None:
             "its code goes on by how many elements it finds in data (`nonzero`, `where` of one argument, "
             "`x[mask]`)",
             "keep every element and weigh it by the mask: `(x * mask).sum() / mask.sum()` in place of "
-            "`x[mask].mean()`",
+            "`x[mask].mean()`; `x[:300]` in place of `if len(x) > 300`",
         )
     return _of_a_number(real=re.search(r"\bzu?f\d", str(error)) is not None)
 
@@ -254,7 +254,7 @@ def _packs(error: Exception) -> bool:
 
 _SELECTIONS = frozenset(
     {"nms", "batched_nms", "multiclass_nms", "non_max_suppression", "remove_small_boxes"}
-    | {"filter_proposals", "postprocess_detections"}
+    | {"filter_proposals", "postprocess_detections", "heatmaps_to_keypoints"}
 )
 """Functions by which detection models select boxes, in torchvision and elsewhere."""
 

@@ -182,7 +182,7 @@ def trace(export: Export, module: Module, *, numbers: bool = False) -> Traced:
             if refusal is None or (gives_numpy(refusal.error) and depends_on_data(error)):
                 refusal = _refusal(error)
             elif tracing.goes_further and (isinstance(error, DecidedNumber) or depends_on_data(error)):
-                remains = error
+                remains = remains or error
     assert refusal is not None
     if remains is not None:
         raise remains from refusal.error

@@ -96,6 +96,27 @@ class TwoStages(Detector):
         return boxes[kept], found[kept]
 
 
+class Masks(Detector):
+    """A mask for each box that a threshold leaves, pasted into an image of its size."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        from torchvision.models.detection.roi_heads import paste_masks_in_image
+
+        _, boxes, scores = self.predict(x)
+        boxes = boxes[0][torch.where(scores[0].amax(1) > self.least)[0]]
+        masks = (boxes[:, :1, None, None] + torch.linspace(0, 1, 36).reshape(1, 1, 6, 6)).sin()
+        return boxes, paste_masks_in_image(masks, boxes, (32, 40))
+
+
+class Counting(Detector):
+    """A branch on how many boxes are left."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        _, boxes, scores = self.predict(x)
+        found = boxes[scores.amax(2) > self.least]
+        return found[:5] * 2 if len(found) > 5 else found
+
+
 def load_net(folder: Path) -> nn.Module:
     spec = importlib.util.spec_from_file_location(f"written_{folder.parent.name}", folder / "model.py")
     assert spec is not None
@@ -105,7 +126,7 @@ def load_net(folder: Path) -> nn.Module:
     return module.build(folder / "model.safetensors").eval()
 
 
-@pytest.mark.parametrize("kind", [OverImages, BestOfEach, TwoStages])
+@pytest.mark.parametrize("kind", [OverImages, BestOfEach, TwoStages, Masks])
 def test_a_detector_selects_what_its_source_selects_also_nothing(
     kind: Callable[[], Detector], tmp_path: Path
 ) -> None:
@@ -129,3 +150,9 @@ def test_a_detector_selects_what_its_source_selects_also_nothing(
                 np.testing.assert_allclose(found, each, rtol=1e-4, atol=1e-4)
     assert 0 in counts
     assert max(counts) > 3
+
+
+def test_a_branch_on_a_count_is_refused_at_its_line() -> None:
+    with pytest.raises(regraft.ModelError, match=r"E104 .*how many elements .*test_torch_detectors") as found:
+        regraft.load(Counting(), (torch.randn(1, 3, 32, 32),))
+    assert "x[:300]" in (found.value.hint or "")

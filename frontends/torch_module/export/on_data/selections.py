@@ -6,7 +6,6 @@ for none as well, operator by operator; the branch for none is left out, and a n
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..export_errors import user_location
 from ..patches import original, patched
+from .boxes import boxes_together
 
 if TYPE_CHECKING:
     import sympy
-    import torch
 
 _HOME = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
-_BOXES = "torchvision.ops.boxes"
 
 
 @contextmanager
@@ -45,7 +43,7 @@ def some_selected() -> Iterator[list[str]]:
 
     with ExitStack() as stack:
         stack.enter_context(patched(_HOME, _evaluate_expr=decide))
-        stack.enter_context(_batched_suppression())
+        stack.enter_context(boxes_together())
         yield notes
 
 
@@ -86,28 +84,3 @@ def _note(place: str) -> str:
         f"the branch at {place} for a selection by data without elements is left out: regraft assumes that "
         "the model computes for none what its other code does"
     )
-
-
-@contextmanager
-def _batched_suppression() -> Iterator[None]:
-    """Let torchvision's `batched_nms` move boxes apart by class without a branch, as it does for few."""
-    home = sys.modules.get(_BOXES)
-    function: Any = getattr(home, "batched_nms", None)
-    if function is None:
-        yield
-        return
-    kept = function.__code__
-    function.__code__ = _moved_apart.__code__
-    try:
-        yield
-    finally:
-        function.__code__ = kept
-
-
-def _moved_apart(
-    boxes: torch.Tensor, scores: torch.Tensor, idxs: torch.Tensor, iou_threshold: float
-) -> torch.Tensor:
-    """Run with the global names of torchvision's file; the largest coordinate of no boxes is none."""
-    ends = torch.cat([boxes.reshape(-1), boxes.new_full((1,), -float("inf"))])
-    offsets = idxs.to(boxes) * (ends.max() + torch.tensor(1).to(boxes))
-    return torch.ops.torchvision.nms(boxes + offsets[:, None], scores, iou_threshold)
