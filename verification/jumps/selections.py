@@ -73,9 +73,7 @@ class Selections:
             return rows
         try:
             units = self._units_apart(inputs, *sides)
-        except (
-            ZeroDivisionError
-        ):  # the source's code, and the graph on values of another run, may raise anything
+        except Exception:  # the source's code, and the graph on values of another run, may raise any
             return rows
         if units is None:
             return rows

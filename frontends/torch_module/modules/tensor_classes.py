@@ -23,10 +23,10 @@ _OF_ACTIVATIONS = ("act_quant_kwargs", "act_pre_scale", "act_quant_scale", "acti
 
 @dataclass(frozen=True, slots=True)
 class _Composition:
-    """How a tensor is made of plain ones.
+    """The plain tensors of which a tensor consists, and the function that joins them.
 
     Attributes:
-        make: what makes it of them, by attribute.
+        make: makes it of them, by attribute.
         parts: attribute -> name of the buffer.
         is_weight: whether it only stands for floats.
     """
