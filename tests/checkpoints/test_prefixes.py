@@ -159,7 +159,7 @@ def test_what_order_alone_would_pair_is_refused_with_a_map_to_edit(nets, state, 
     assert json.loads(mapped)["blocks.1.attn.v"] == "layers.1.attn.value"
     wanted = {"q": "query", "k": "key", "v": "value", "out": "proj"}
     pairs.write_text(mapped)
-    for options in ({"map_": pairs}, {"by_order": True}):
+    for options in ({"map": pairs}, {"by_order": True}):
         done = convert_checkpoint(source, target, like=f"{nets}:other", force=True, **options)
         made = torch.load(target)
         for name, other in wanted.items():

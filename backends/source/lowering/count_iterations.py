@@ -90,7 +90,7 @@ def _carry(part: Graph, node: Operator) -> bool:
     b, inner = (Builder(g, call=node.call, location=node.location) for g in (part, body))
     number = TensorType("int64", ())
     at = body.add_input("at", number)
-    # a state of one size, for MindSpore's graph mode; one that may end early grows
+    # a state of one size, as graph mode needs it; one that may end early grows
     fills = limit is not None and _is_always(part, condition) and _is_whole(body, keep)
     before = [
         body.add_input(f"before{n}", _collected(t, whole if fills else None))

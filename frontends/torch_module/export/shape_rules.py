@@ -28,6 +28,9 @@ _ALIKE = (
 """Functions of one value, and numbers, whose result is like the value."""
 _IN_PLACE = ("hardtanh_", "silu_", "hardswish_", "hardsigmoid_", "leaky_relu_", "relu_", "sigmoid_", "tanh_")
 
+_KEPT = ("_fft", "linalg")
+"""Families whose results the cache keeps: traces after the export find no shapes of them."""
+
 
 def shapes_by_rule() -> AbstractContextManager[None]:
     """Find shapes by rules inside the block."""
@@ -42,7 +45,7 @@ def shapes_by_rule() -> AbstractContextManager[None]:
         found = rule(*args) if rule is not None and _are_plain(self, args, kind) else None
         if found is not None:
             return found
-        if isinstance(func, operator) and _has_symbols(args, kind):
+        if isinstance(func, operator) and _has_symbols(args, kind) and not func.__name__.startswith(_KEPT):
             return self._dispatch_impl(func, types, args, kwargs)  # past the cache
         return find(self, func, types, args, kwargs)
 

@@ -131,7 +131,7 @@ def frozen(parameters: Iterable[torch.Tensor]) -> Iterator[None]:
 @contextmanager
 def _without_code() -> Iterator[None]:
     """Generate the Python code of graphs on their first run, not after each of torch's passes."""
-    lazy = getattr(importlib.import_module("torch.fx"), "_lazy_graph_module", None)
+    lazy: Any = getattr(importlib.import_module("torch.fx"), "_lazy_graph_module", None)
     use = getattr(lazy, "_use_lazy_graph_module", None)
     if use is None:
         yield
