@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import statistics
 import time
@@ -29,6 +30,7 @@ def in_turns(
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(repeat):
         for name, job in jobs.items():
+            gc.collect()  # a job pays for no garbage of the one before
             start = cpu_seconds()
             job()
             times[name].append(cpu_seconds() - start)
