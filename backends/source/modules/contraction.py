@@ -57,7 +57,7 @@ class Contraction:
         self.root = self.tree.calls(0)[0].key
         self.bodies: dict[int, Body] = {}
         self.returned: dict[int, tuple[Value, ...]] = {}
-        self._modules = list(self.tree)
+        self._places = {module.key: place for place, module in enumerate(self.tree)}
         self._running = {call.module for call in self.tree.calls()}
         self._holders: dict[int, dict[int, int]] = {}
         self._inside: dict[int, set[int]] = {}
@@ -282,14 +282,12 @@ class Contraction:
 
     def _holders_below(self, module: int) -> dict[int, int]:
         """Return parameter -> the first module below that holds it; modules that run come first."""
-        below = self.tree.below(module)
         found: dict[int, int] = {}
-        for inner in self._modules if below else ():
-            if inner.key in below:
-                for parameter in inner.parameters.values():
-                    known = found.setdefault(parameter, inner.key)
-                    if known not in self._running and inner.key in self._running:
-                        found[parameter] = inner.key
+        for key in sorted(self.tree.below(module), key=self._places.__getitem__):
+            for parameter in self.tree.module(key).parameters.values():
+                known = found.setdefault(parameter, key)
+                if known not in self._running and key in self._running:
+                    found[parameter] = key
         return found
 
     @cached_property
