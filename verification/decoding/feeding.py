@@ -87,7 +87,7 @@ class Feeding:
             for name, pair in self.pairs.items()
         ]
         fed[2:] = [f"{len(fed) - 2} more such pairs"] if len(fed) > 3 else fed[2:]
-        return ", ".join([*fed, *(f"`{name}`: {ROLES[role]}" for name, role in self.roles.items())])
+        return "; ".join([*fed, *(f"`{name}`: {ROLES[role]}" for name, role in self.roles.items())])
 
 
 def plan_feeding(ports: Ports, said: Sequence[tuple[str, str]]) -> Feeding:
