@@ -331,12 +331,12 @@ RECIPES: dict[str, Pair] = {
     "steps of a staircase": Pair(
         scheduled(lambda o: schedules.StepLR(o, 3, 0.1)),
         ours(lambda p: nn.SGD(p, [0.1 * 0.1 ** (t // 3) for t in range(12)])),
-        (Wrong(ours(lambda p: nn.SGD(p, nn.ExponentialDecayLR(0.1, 0.1, 3))), "a list in MindSpore", "DecayLR"),),
+        (Wrong(ours(lambda p: nn.SGD(p, nn.ExponentialDecayLR(0.1, 0.1, 3))), "as a list", "DecayLR"),),
     ),
     "length of a cosine": Pair(
         scheduled(lambda o: schedules.CosineAnnealingLR(o, 8)),
         ours(lambda p: nn.SGD(p, nn.CosineDecayLR(0.0, 0.1, 8))),
-        (Wrong(ours(lambda p: nn.SGD(p, nn.CosineDecayLR(0.0, 0.1, 80))), "a list in MindSpore", "80"),),
+        (Wrong(ours(lambda p: nn.SGD(p, nn.CosineDecayLR(0.0, 0.1, 80))), "as a list", "80"),),
     ),
     "clipping by norm": Pair(
         mine(tsgd, clip_norm=0.1),
