@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
 from .compare import kind_of
-from .runners.runs import CallRecord, Run, Runner
+from .runners.runs import CallRecord, ForwardingRunner, Run, Runner
 
 _SAMPLE = 4096
 """Elements of an array that are looked at to tell its axes."""
@@ -59,7 +57,7 @@ def find_axes(source: Run, target: Run) -> dict[str, Axes]:
     return found
 
 
-class TurnedRunner:
+class TurnedRunner(ForwardingRunner):
     """A target whose modules take and give values in the source's order of axes.
 
     Args:
@@ -68,15 +66,8 @@ class TurnedRunner:
     """
 
     def __init__(self, runner: Runner, axes: Mapping[str, Axes]) -> None:
-        self._runner, self._axes = runner, axes
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runner, name)
-
-    @property
-    def runtime(self) -> str:
-        """The runtime; see `Runner`."""
-        return self._runner.runtime
+        super().__init__(runner)
+        self._axes = axes
 
     def turned(self, run: Run) -> Run:
         """Return a run with the values at modules in the source's order."""
@@ -99,18 +90,6 @@ class TurnedRunner:
         axes = self._axes.get(call)
         given = outputs if axes is None else _turn_back(outputs, axes.outputs)
         return self.turned(self._runner.run_with(inputs, call, given))
-
-    def ulp_tolerance(self, operators: Sequence[Any]) -> int:
-        """Return the error of the runtime's arithmetic; see `Runner`."""
-        return self._runner.ulp_tolerance(operators)
-
-    def altered(self, *args: Any, **options: Any) -> AbstractContextManager[None]:
-        """Change weights in a with block; see `Runner`."""
-        return self._runner.altered(*args, **options)
-
-    def close(self) -> None:
-        """Free the runner; see `Runner`."""
-        self._runner.close()
 
 
 class _Samples:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...ir import ModelError, UsageError, numpy_dtype
-from ..runners.runs import Run, Runner
+from ..runners.runs import ForwardingRunner, Run, Runner
 from .feeding import Feeding, Pair, token_symbol
 from .ports import Port
 
@@ -154,7 +153,7 @@ class Traced:
     caches: dict[str, list[np.ndarray]] = field(default_factory=dict[str, list[np.ndarray]])
 
 
-class DecoderRunner:
+class DecoderRunner(ForwardingRunner):
     """A runner of a decoder whose outputs are those of all tokens, the token first.
 
     Args:
@@ -171,16 +170,9 @@ class DecoderRunner:
     def __init__(
         self, runner: Runner, feeder: Feeder, *, steps: bool, axes: Mapping[int, TokenAxis | None]
     ) -> None:
-        self._runner, self.feeder, self.steps, self.axes = runner, feeder, steps, axes
+        super().__init__(runner)
+        self.feeder, self.steps, self.axes = feeder, steps, axes
         self.start: dict[str, np.ndarray] | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runner, name)
-
-    @property
-    def runtime(self) -> str:
-        """The runtime; see `Runner`."""
-        return self._runner.runtime
 
     def run(self, inputs: Arrays, *, calls: bool = True) -> Run:
         """Run over all tokens; see `Runner`."""
@@ -200,18 +192,6 @@ class DecoderRunner:
     def run_with(self, inputs: Arrays, call: str, outputs: Sequence[np.ndarray]) -> Run:
         """Run the model with other values in place of what one call returns; see `Runner`."""
         return self._runner.run_with(inputs, call, outputs)
-
-    def ulp_tolerance(self, operators: Sequence[Any]) -> int:
-        """Return the error of the runtime's arithmetic; see `Runner`."""
-        return self._runner.ulp_tolerance(operators)
-
-    def altered(self, *args: Any, **options: Any) -> AbstractContextManager[None]:
-        """Change weights in a with block; see `Runner`."""
-        return self._runner.altered(*args, **options)
-
-    def close(self) -> None:
-        """Free the runner; see `Runner`."""
-        self._runner.close()
 
     def trace(self, streams: Arrays) -> Traced:
         """Run over all tokens, and return the caches too."""

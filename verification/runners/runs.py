@@ -116,6 +116,37 @@ class Runner(Protocol):
         ...
 
 
+class ForwardingRunner:
+    """The part of a runner that another does for it.
+
+    Args:
+        runner: the other.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runner, name)
+
+    @property
+    def runtime(self) -> str:
+        """The runtime; see `Runner`."""
+        return self._runner.runtime
+
+    def ulp_tolerance(self, operators: Sequence[Any]) -> int:
+        """Return the error of the runtime's arithmetic; see `Runner`."""
+        return self._runner.ulp_tolerance(operators)
+
+    def altered(self, *args: Any, **options: Any) -> AbstractContextManager[None]:
+        """Change weights in a with block; see `Runner`."""
+        return self._runner.altered(*args, **options)
+
+    def close(self) -> None:
+        """Free the runner; see `Runner`."""
+        self._runner.close()
+
+
 class ModelRunner(Runner, Protocol):
     """A live model in its own framework."""
 

@@ -25,6 +25,32 @@ _MISSING = object()
 _DEPTH = 8
 
 
+class OpenReads(list[dict[tuple[int, str], Any]]):
+    """For each run that has not ended: (id of a module, name of an attribute) -> the value that code read."""
+
+    def note(self, module: Any, name: str) -> None:
+        """Note that code reads an attribute."""
+        for reads in self:
+            reads[id(module), name] = described(module.__dict__.get(name))
+
+    def repeat(self, read: Mapping[tuple[Any, str], Any], modules: Any) -> bool:
+        """Return whether a run of other modules would read the same; if so, note what it would read.
+
+        Args:
+            read: (place of a module, name of an attribute) -> the value that an earlier run read.
+            modules: place -> the other module.
+        """
+        held = [
+            (modules[at], name, value, described(modules[at].__dict__.get(name)))
+            for (at, name), value in read.items()
+        ]
+        if any(value != now for _, _, value, now in held):
+            return False
+        for reads in self:
+            reads.update({(id(module), name): now for module, name, _, now in held})
+        return True
+
+
 class Unlike(Exception):  # noqa: N818 - no error of anybody's: the call is traced
     """A call that may do anything else than one of an equal module."""
 

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from ..aliases import MEMORY, storage_of, written_argument
 from ..module_stacks import normalised_stack
 from .module_likeness import (
+    OpenReads,
     Unlike,
     Varying,
     argument_described,
-    described,
     equal_modules,
     identities,
     mapped,
@@ -167,7 +167,7 @@ class Repetition:
     _hooks: int = 0
     _tracer: Any = None
     _writes: int = 0
-    _readers: list[dict[tuple[int, str], Any]] = field(default_factory=list)
+    _reads: OpenReads = field(default_factory=OpenReads)
     _random: Any = None
     _memory: int = 0
 
@@ -196,7 +196,7 @@ class Repetition:
             assign(module, name, value)
 
         with (
-            reads_noted(self._varying, self._note_read),
+            reads_noted(self._varying, self._reads.note),
             patched(_TRACER, call_module=call_module),
             patched("torch.nn:Module", __setattr__=assigning),
         ):
@@ -217,10 +217,6 @@ class Repetition:
             numpy.random.set_state(self._random[1])
         return True
 
-    def _note_read(self, module: Any, name: str) -> None:
-        for reads in self._readers:
-            reads[id(module), name] = described(module.__dict__.get(name))
-
     def _run(self, tracer: Any, module: Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         import torch
 
@@ -238,11 +234,11 @@ class Repetition:
             return forward(*args, **kwargs)
         before = tracer.graph._root._prev, self._writes, len(self.calls), symbols_known(call.tensors)
         reads: dict[tuple[int, str], Any] = {}
-        self._readers.append(reads)
+        self._reads.append(reads)
         try:
             result = forward(*args, **kwargs)
         finally:
-            self._readers.pop()
+            self._reads.pop()
         with torch._C.DisableTorchFunction(), suppress(Exception):
             record = self._recorded(tracer, call, (args, kwargs), result, reads, before)
             self._records.setdefault(call.key, []).append(record)
@@ -303,16 +299,8 @@ class Repetition:
 
     def _find(self, call: _Call) -> _Record | None:
         """Return the record of an equal call, and note what this one would have read."""
-        for record in self._records.get(call.key, ()):
-            held = [
-                (call.modules[below], name, value, described(call.modules[below].__dict__.get(name)))
-                for (below, name), value in record.read.items()
-            ]
-            if all(value == now for _, _, value, now in held):
-                for reads in self._readers:
-                    reads.update({(id(module), name): now for module, name, _, now in held})
-                return record
-        return None
+        records = self._records.get(call.key, ())
+        return next((record for record in records if self._reads.repeat(record.read, call.modules)), None)
 
     # -- after a call ------------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .module_likeness import (
+    OpenReads,
     Unlike,
     argument_described,
-    described,
     equal_modules,
     identities,
     mapped,
@@ -98,7 +98,7 @@ class RepeatedRuns:
     _varying: Any = None
     _runs: dict[Any, list[_Run]] = field(default_factory=dict)
     _inside: dict[int, tuple[list[Module], Any]] = field(default_factory=dict)
-    _reads: list[dict[tuple[int, str], Any]] = field(default_factory=list)
+    _reads: OpenReads = field(default_factory=OpenReads)
     _changes: int = 0
     _held: list[Any] = field(default_factory=list)  # so that no other tensor takes an identity
 
@@ -128,7 +128,7 @@ class RepeatedRuns:
             assign(module, name, value)
 
         with (
-            reads_noted(self._varying, self._note_read),
+            reads_noted(self._varying, self._reads.note),
             patched(_MODULE, _call_impl=called, __setattr__=assigning),
         ):
             yield
@@ -136,10 +136,6 @@ class RepeatedRuns:
     def note_values(self) -> None:
         """Note that code asks for values, which equal modules need not share."""
         self._changes += 1
-
-    def _note_read(self, module: Any, name: str) -> None:
-        for reads in self._reads:
-            reads[id(module), name] = described(module.__dict__.get(name))
 
     def _run(self, call: Callable[..., Any], module: Module, args: Any, kwargs: Any) -> Any:
         import torch
@@ -198,16 +194,7 @@ class RepeatedRuns:
     def _find(self, key: Any, module: Module) -> _Run | None:
         """Return an equal run, and note what this one would have read."""
         modules, _ = self._modules_in(module)
-        for run in self._runs.get(key, ()):
-            held = [
-                (modules[at], name, value, described(modules[at].__dict__.get(name)))
-                for (at, name), value in run.read.items()
-            ]
-            if all(value == now for _, _, value, now in held):
-                for reads in self._reads:
-                    reads.update({(id(m), name): now for m, name, _, now in held})
-                return run
-        return None
+        return next((run for run in self._runs.get(key, ()) if self._reads.repeat(run.read, modules)), None)
 
     def _note(self, key: Any, module: Module, seen: list[Seen], result: Any, reads: Any) -> None:
         modules, _ = self._modules_in(module)

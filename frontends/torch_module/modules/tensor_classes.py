@@ -43,35 +43,20 @@ class _Composition:
 
 def with_plain_tensors(root: Module) -> Module:
     """Return a module whose composed parameters are plain buffers, on the same memory; itself without any."""
-    tensors = [
-        tensor
-        for module in _modules(root)
-        for held in (module._parameters, module._buffers)
-        for tensor in held.values()
-        if tensor is not None
-    ]
+    import torch
+
+    kind = torch.nn.Module  # whose `parameters` an attribute of the module's own may hide
+    tensors = [*kind.parameters(root), *kind.buffers(root)]
     if not any(map(_is_composed, tensors)):
         return root
     twin = copy.deepcopy(root, {id(tensor): tensor for tensor in tensors})
-    for module in _modules(twin):
+    for module in list(kind.modules(twin)):
         for held in (module._parameters, module._buffers):
             for name, tensor in list(held.items()):
                 if tensor is not None and _is_composed(tensor):
                     del held[name]
                     _split(module, name, tensor)
     return twin
-
-
-def _modules(root: Module) -> list[Module]:
-    """Return a module and those in it, by what torch's own methods read: an attribute may hide a method."""
-    found = {id(root): root}
-    left = [root]
-    while left:
-        for module in left.pop()._modules.values():
-            if module is not None and id(module) not in found:
-                found[id(module)] = module
-                left.append(module)
-    return list(found.values())
 
 
 def plain_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
