@@ -264,12 +264,13 @@ class _Key:
             self._body.slots.append(Slot(name, is_constant=True))
             tensor, value = self._bodies.constants[name], self._bodies.value(name)
             decides = tensor.data_type in _DECIDING and len(value) <= _SMALL
-            return f"c{tensor.data_type}{list(tensor.dims)}{value.hex() if decides else ''}"
+            kind = f"{list(tensor.dims)}{value.hex()}" if decides else len(tensor.dims)
+            return f"c{tensor.data_type}:{kind}"
         if name not in self._entered:
             self._entered[name] = len(self._entered)
             self._body.slots.append(Slot(name, is_constant=False))
         weight = self._weights.get(name)
-        kind = "" if weight is None else f"{weight.data_type}{list(weight.dims)}"
+        kind = "" if weight is None else f":{weight.data_type}:{len(weight.dims)}"
         return f"x{self._entered[name]}{kind}"
 
     def _record(self, call: str) -> list[object]:

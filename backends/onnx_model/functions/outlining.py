@@ -33,8 +33,8 @@ _LISTED = 4  # paths that a function's text names
 def outline(model: onnx.ModelProto, calls: Calls, weights: Collection[str]) -> None:
     """Write a function for every class of modules in place of the nodes of its calls, within the model.
 
-    Calls of one function have equal bodies: the same operators, attributes, shapes of parameters, classes and
-    names of the modules inside. What differs enters: values, parameters, and constants that are no sizes.
+    Calls of one function have equal bodies: the same operators, attributes, classes and names of the modules
+    inside. What differs enters: values, parameters of any size, and constants that are no sizes.
 
     Args:
         model: the model of one graph, each node with the name of its module call; it is changed.
