@@ -22,7 +22,7 @@ from ..process.entry import public_call
 from ..process.progress import phase
 from .extensions import further_passes, parse_pass
 from .load_options import loading as loading_options
-from .target_capture import capture_or_name
+from .target_capture import capture_beside
 from .targets import Rewritten, graph_of
 from .verdicts import certifies, settle_verdict
 
@@ -284,7 +284,7 @@ def verify(
         )
     else:
         shown = inputs if inputs is not None else list(graph.origin.inputs.values())
-        other = capture_or_name(target, shown, trust=bool(options.get("trust")))
+        other = capture_beside(graph, target, shown, trust=bool(options.get("trust")))
         report = compare(
             graph,
             other,

@@ -64,7 +64,7 @@ def verify_steps(
     if not (isinstance(target, Graph) or is_written(target)):
         shown = inputs if inputs is not None else list(graph.origin.inputs.values())
         trusted = LoadOptions(trust=bool(options.get("trust")))
-        other = capture_or_name(target, _taken_by(target, shown, trusted), trust=trusted.trust)
+        other = capture_or_name(target, _taken_by(target, shown, trusted), trusted)
     said = list((feed or {}).items())
     own = other is not target
     report = compare(graph, other, steps, feed=said, own=own, copy=copy)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..frontends import LoadOptions, read
 from ..ir import Graph, ModelError, RegraftError
 from ..passes import default_pipeline, parse_pass, run_passes
-from .target_capture import capture_or_name
+from .target_capture import capture_beside
 
 if TYPE_CHECKING:
     from ..verification import Report
@@ -95,7 +95,7 @@ def read_back(target: object, source: Graph, options: dict[str, Any]) -> Graph:
             return read(str(path), None, LoadOptions())
         else:
             target = str(target)
-    graph = capture_or_name(target, shown, trust=bool(options.get("trust")))
+    graph = capture_beside(source, target, shown, trust=bool(options.get("trust")))
     if not graph.outputs:
         raise ModelError("E103", f"expected a target that is read as a graph, but {graph.origin.notes[-1]}")
     return graph

@@ -80,9 +80,9 @@ if __name__ == "__main__":
     verify(graph, folder / "out")
 """
 
-GIGABYTE = 1_000_000_000
-WEIGHTS = 1_600_000_000
-SIZE = large.Size.of(WEIGHTS / GIGABYTE)
+LARGE, LARGE_ALLOWED = 1_100_000_000, 800_000_000
+"""Bytes of the weights of a decoder, and those that its conversion and its proof may allocate."""
+SIZE = large.Size.of(LARGE / 1e9)
 
 
 @pytest.fixture(scope="module")
@@ -174,9 +174,9 @@ def test_weights_are_written_in_less_memory_than_they_are(source: Path) -> None:
 
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The weights of a Llama-like decoder of 1.6 GB, in bfloat16."""
+    """Weights of a Llama-like decoder, in bfloat16."""
     folder = tmp_path_factory.mktemp("decoder") / "weights"
-    assert large.make_weights(SIZE, folder) > WEIGHTS
+    assert large.make_weights(SIZE, folder) > LARGE
     yield folder
     shutil.rmtree(folder)
 
@@ -185,12 +185,12 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.xdist_group("larger_than_memory")
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts private memory on Linux alone")
 @pytest.mark.parametrize("to", large.TARGETS)
-def test_weights_of_1600_mb_are_converted_and_proved_in_1_gb(decoder: Path, to: str, tmp_path: Path) -> None:
+def test_1100_mb_are_converted_and_proved_in_800_mb(decoder: Path, to: str, tmp_path: Path) -> None:
     said = tmp_path / "said"
     target = tmp_path / "out" / "llama.onnx" if to == "onnx" else tmp_path / "out"
     command = [*large.rewriting(SIZE, decoder, to, target), "--stream"]
     with said.open("w") as file:
-        large.run(command, GIGABYTE, file)
+        large.run(command, LARGE_ALLOWED, file)
     first, *_ = said.read_text().splitlines()
     count = 3 + 12 * SIZE.layers  # the model, its embedding, norm and head, and those of each layer
     wide = "" if to == "torch" else " in float32"  # of which alone the others have kernels
@@ -198,4 +198,4 @@ def test_weights_of_1600_mb_are_converted_and_proved_in_1_gb(decoder: Path, to: 
     assert f" {count} of {count} module calls compared" in first
     written = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     shutil.rmtree(tmp_path / "out")
-    assert written > WEIGHTS
+    assert written > LARGE
