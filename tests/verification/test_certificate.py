@@ -125,6 +125,30 @@ TYPED = (
     ("Mul(%inf, %0) : f32[]", "Identity(%0) : f32[]", False),
     ("Add(%x, %inf) : f32[3]", "Add(%inf, %x) : f32[3]", True),
     ("Cast(%big) {to=6} : i32[]", "Identity(%small) : i32[]", False),
+    ("ReduceSum(%both) {keepdims=0} : f32[]", "Identity(%0) : f32[]", False),
+    ("Div(%x, %0) : f32[3]", "Mul(%x, %0) : f32[3]", False),
+    # Two types of two bytes hold other numbers; whole numbers of many digits are in neither.
+    ("Cast(Cast(%x) {to=10} : f16[3]) {to=16} : bf16[3]", "Cast(%x) {to=16} : bf16[3]", False),
+    ("Cast(Cast(%c) {to=10} : f16[3]) {to=1} : f32[3]", "Cast(%c) {to=1} : f32[3]", False),
+    ("Cast(Cast(%b) {to=10} : f16[3]) {to=1} : f32[3]", "Cast(%b) {to=1} : f32[3]", True),
+    # A mean or a root of whole numbers is a whole number.
+    (
+        "Cast(ReduceMean(%c) {keepdims=0} : i32[]) {to=1} : f32[]",
+        "ReduceMean(%cf) {keepdims=0} : f32[]",
+        False,
+    ),
+    ("Cast(Pow(%c, %half) : i32[3]) {to=1} : f32[3]", "Sqrt(%cf) : f32[3]", False),
+    ("Cast(Pow(%c, %two) : i32[3]) {to=1} : f32[3]", "Cast(Pow(%c, %two) : i32[3]) {to=1} : f32[3]", True),
+    (
+        "QuantizeLinear(%x, %half) {output_dtype=3} : i8[3]",
+        "QuantizeLinear(%x, %half) {output_dtype=3} : i8[3]",
+        True,
+    ),
+    (
+        "QuantizeLinear(%x, %half) {output_dtype=3} : i8[3]",
+        "QuantizeLinear(%x, %half) {output_dtype=2} : u8[3]",
+        False,
+    ),
     # The largest element is never one of -infinity.
     (
         "MaxPool(Pad(%im, %pads, %low) : f32[1,1,5,5]) {kernel_shape=[3, 3], strides=[2, 2]} : f32[1,1,2,2]",
@@ -161,6 +185,10 @@ def test_what_a_type_can_hold_counts(tmp_path: Path, own: str, other: str, equal
   %0 = const 0.0 : f32[]
   %big = const 4294967301 : i64[]
   %small = const 5 : i32[]
+  %both = const [inf, -inf] : f32[2]
+  %cf = Cast(%c) {to=1} : f32[3]
+  %half = const 0.5 : f32[]
+  %two = const 2 : i32[]
 OP
   return "y" = %y
 }"""

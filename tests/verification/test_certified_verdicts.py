@@ -251,6 +251,25 @@ class Port(nn.Module):
         return self.head(self.gate(self.layer(x)))
 
 
+class Rounded(nn.Module):
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.layer, self.dtype = nn.Linear(8, 6), dtype
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x).to(self.dtype).float() + x[:, :6]
+
+
+def test_the_type_that_values_are_rounded_to_is_a_setting() -> None:
+    """Compare what rounding to few digits hides from every number."""
+    x, half = (torch.randn(3, 8),), Rounded(torch.float16).eval()
+    wrong = regraft.verify(half, Rounded(torch.bfloat16).eval(), x)
+    assert wrong.summary().startswith("DIFFERENT in 1 setting: ")
+    assert "dtype float16 against bfloat16" in wrong.render()
+    right = regraft.verify(half, Rounded(torch.float16).eval(), x, certificate=True)
+    assert right.summary().startswith("equal, exactly as read: "), right.render()
+
+
 def test_nets_that_were_written_apart() -> None:
     x = (torch.randn(3, 8),)
     right = regraft.verify(Port().eval(), Port(otherwise=True).eval(), x, certificate=True)

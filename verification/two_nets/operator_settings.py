@@ -26,9 +26,14 @@ READ: dict[str, tuple[str, ...]] = {
     "LeakyRelu": ("alpha",),
     "Elu": ("alpha",),
     "Gelu": ("approximate",),
+    "Cast": ("dtype",),
 }
-"""Operator -> its attributes that people get wrong; "padding" is what every kind of padding comes to."""
+"""Operator -> its attributes that people get wrong; "padding" is what every kind of padding comes to.
 
+Of casts, those to a narrower type of floats count: what they round hides which type it was.
+"""
+
+_NARROW = ("float16", "bfloat16")
 _NEVER_NEGATIVE = ("Abs", "Relu", "Sigmoid", "Softmax", "Sqrt", "Exp")
 COUNTED = (*READ, "Add", "Concat", "Relu", "Sigmoid", "Softmax", "Tanh")
 
@@ -80,6 +85,9 @@ class Side:
 def _is(operator: Operator, op_type: str) -> bool:
     if operator.qualified_name == _FULL:
         return op_type == ("MaxPool" if operator.str("mode") == "max" else "AveragePool")
+    if op_type == "Cast":
+        type_ = operator.types[0] if operator.types else None
+        return operator.qualified_name == "Cast" and type_ is not None and type_.dtype in _NARROW
     return operator.op_type == op_type and operator.domain == ""
 
 
@@ -146,6 +154,8 @@ def _read(graph: Graph, operator: Operator, op_type: str) -> Read:
     type_ = operator.types[0] if operator.types else None
     if operator.qualified_name == _FULL:
         found["ceil_mode"] = 1
+    if op_type == "Cast" and type_ is not None:
+        found["dtype"] = type_.dtype
     found["output"] = None if type_ is None or type_.shape is None else type_.shape[2:]
     if "padding" not in READ[op_type]:
         return Read(found, operator)
