@@ -552,7 +552,8 @@ class Val:
             return
         self.run.check.require_time()
         f = self.run.field
-        need(self.name != "inverse" or not self.const or self.parts[0].held.all(), "a division by 0")
+        by_zero = self.name == "inverse" and self.const and not np.all(self.parts[0].residues)
+        need(not by_zero, "a division by 0")
         with np.errstate(all="ignore"):
             given = (f, *[p.held for p in self.parts], *self.params)
             held = f.image(self.exact) if self.exact is not None else FUNCTIONS[self.name](*given)
@@ -1244,7 +1245,7 @@ WHOLE: dict[str, Callable[..., list[Shape]]] = {
     ],
 }
 """Functions of their whole operands, equal on equal ones; by the shapes of what comes out."""
-ZEROS = dict.fromkeys(("LSTM", "GRU", "RNN"), (3, 5, 6, 7))
+ZEROS: dict[str, Shape] = dict.fromkeys(("LSTM", "GRU", "RNN"), (3, 5, 6, 7))
 """Operands that are zeros where they are missing."""
 
 
@@ -1449,7 +1450,7 @@ class Operators:
             x = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
         return x.reshape(n, c // b**2, h * b, w * b)
 
-    def Pad(self, x: Val, pads: Any, fill: Val | None = None, axes=None, *, mode="constant") -> Val:
+    def Pad(self, x: Val, pads: Any, fill: Val | None = None, axes=None, *, mode: Any = "constant") -> Val:
         axes = [axis_of(a, x.rank) for a in axes or range(x.rank)]
         need(len(pads) == 2 * len(axes), f"{len(pads)} pads for {len(axes)} axes")
         both = [(0, 0)] * x.rank
@@ -2275,7 +2276,7 @@ def in_floats(val: Val, xs: list[Array], offs: list[Array], wide: Any) -> tuple[
             for signs in itertools.product((-1, 1), repeat=len(xs))
         )
         off = reduce(np.maximum, (np.abs(c - value) for c in corners)) + 8 * eps * np.abs(value)
-    return value, 1.01 * off
+    return value, np.asarray(1.01 * off)
 
 
 def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dict[str, str]]:
