@@ -59,7 +59,7 @@ def sequences_padded() -> Iterator[None]:
     """Keep sequences padded that code packs inside."""
     import torch
 
-    _define()
+    define_operator()
     lstm, gru, rnn = (_forward(kind.forward) for kind in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN))
     with (
         patched("torch.nn:LSTM", forward=lstm),
@@ -163,7 +163,7 @@ def _run_layer(layer: Any, packed: Padded, hx: Any) -> tuple[Padded, Any]:
 
 
 @cache
-def _define() -> object:
+def define_operator() -> object:
     """Define the operator, once in a process; the library lives as long as it is held."""
     import torch
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _NUMBERS = frozenset({"len", "int", "list"})
 _LIBRARIES = sys.stdlib_module_names | {"torch", "numpy"}
+_OURS = __name__.partition(".export.")[0]
+"""The package of what reads modules of torch: the interpreter of archives takes numbers by itself."""
 
 
 @contextmanager
@@ -133,7 +135,7 @@ def _function(value: object) -> FunctionType | None:
 
 
 def _is_library(name: str) -> bool:
-    return name.partition(".")[0] in _LIBRARIES
+    return name.partition(".")[0] in _LIBRARIES or name.startswith(_OURS)
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -82,7 +82,9 @@ class RunsBothWays(Protocol):
         except RaisedError:  # a check of the program: the branch that the examples take
             found = None
         except ImpureError as error:
-            raise refusal(str(error), self.place(scope, node)) from error
+            if condition.asked is None:
+                raise refusal(str(error), self.place(scope, node)) from error
+            found = None  # whether a selection by data has elements: torch may know, or assume it
         finally:
             self.bodies -= 1
         if found is None:
@@ -106,8 +108,16 @@ class RunsBothWays(Protocol):
         finally:
             self.bodies -= 1
 
-    def loop(self, node: ast.While, scope: Scope) -> None:
-        """Run a `while` on the value of a tensor."""
+    def loop(self, node: ast.While, scope: Scope, before: Collection[str]) -> None:
+        """Run a `while` on the value of a tensor.
+
+        Args:
+            node: the loop.
+            scope: gets the values after the last turn.
+            before: the names from before the loop, of which some turns may have been run.
+        """
+        for name in scope.names.keys() - before:
+            del scope.names[name]
 
         def test(names: Mapping[str, Any]) -> Any:
             inner = self.copied(scope)

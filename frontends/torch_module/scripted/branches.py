@@ -18,11 +18,24 @@ from torch.utils import _pytree as pytree
 
 from ....ir import UnsupportedError
 from .builtin_operators import RaisedError
+from .memory import MEMORY, memory_of, shares_memory, writes
 from .numbers import DataNumber, Uninitialized
 
 
 class ImpureError(Exception):
     """A body does something that no function of tensors does; its text says what."""
+
+
+class WritesError(Exception):
+    """A body writes into a tensor that it does not make.
+
+    Attributes:
+        tensor: that tensor, or one that shares its memory.
+    """
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        super().__init__()
+        self.tensor = tensor
 
 
 @dataclass(slots=True)
@@ -50,7 +63,9 @@ def branch(condition: Any, yes: Callable[[], Body], no: Callable[[], Body]) -> B
         ImpureError: where the bodies are no two functions of tensors with results of one kind.
         RaisedError: where a body raises.
     """
-    outcomes, outer = zip(*(_tried(body) for body in (yes, no)), strict=True)
+    written: list[torch.Tensor] = []
+    tried = _Tried(written)
+    outcomes, outer = zip(*tried(lambda: [_tried(body, written) for body in (yes, no)]), strict=True)
     names = _names_after(*(each.names for each in outcomes))
     if len({len(each.returned) for each in outcomes}) > 1:
         raise ImpureError("one of its branches returns")
@@ -59,29 +74,43 @@ def branch(condition: Any, yes: Callable[[], Body], no: Callable[[], Body]) -> B
         raise ImpureError("its branches give values of different structure")
     kinds = [_kind(a, b) for a, b in zip(*leaves, strict=True)]
     operands = _operands(outer)
+    count = len(written)
 
     def traced(body: Callable[[], Body]) -> Callable[..., list[torch.Tensor]]:
         def run(*given: torch.Tensor) -> list[torch.Tensor]:
-            with _in_place_of(operands, given):
+            copies = [tensor.clone() for tensor in given[:count]]
+            with _in_place_of([*written, *operands], [*copies, *given[count:]]):
                 found = pytree.tree_leaves(_left(body(), names))
                 others = zip(found, kinds, *leaves, strict=True)
-                return [_as_tensor(v, kind, a, b) for v, kind, a, b in others if kind is not None]
+                left = [_as_tensor(v, kind, a, b) for v, kind, a, b in others if kind is not None]
+            return [*copies, *left]
 
         return run
 
     asked = _now(condition.tensor)
-    given = tuple(map(_now, operands))
+    given = tuple(map(_now, [*written, *operands]))
     results = (
         iter(torch.ops.higher_order.cond(asked, traced(yes), traced(no), given))
-        if any(kind is not None for kind in kinds)
+        if written or any(kind is not None for kind in kinds)
         else iter(())
     )
+    for tensor in written:
+        tensor.copy_(next(results))
     values = [
         a if kind is None else _given_back(next(results), kind)
         for kind, a in zip(kinds, leaves[0], strict=True)
     ]
+    for value, *ways in zip(values, *leaves, strict=True):
+        shared = [way for way, seen in zip(ways, outer, strict=True) if _is_outside(way, seen)]
+        if isinstance(value, torch.Tensor) and shared:
+            MEMORY.doubt(value, shared)
     kept, returned = pytree.tree_unflatten(values, specs[0])
     return Body(kept, returned)
+
+
+def _is_outside(value: Any, outside: Mapping[int, torch.Tensor]) -> bool:
+    """Whether a value that a body leaves is memory from around it."""
+    return isinstance(value, torch.Tensor) and any(shares_memory(value, t) for t in outside.values())
 
 
 def loop(
@@ -106,30 +135,65 @@ def loop(
         pairs = zip(kinds.items(), tensors, strict=True)
         return {name: _given_back(tensor, kind) for (name, kind), tensor in pairs}
 
-    with disable_proxy_modes_tracing(), _Watching(first) as watching:
-        if not isinstance(test(values(first)), DataNumber):
-            raise ImpureError("its condition is a number in the second turn")
-        after = body(values(first))
-        for name, before in zip(kinds, first, strict=True):
-            new = _as_tensor(after[name], kinds[name], after[name], after[name])
-            if (new.dtype, tuple(new.shape)) != (before.dtype, tuple(before.shape)):
-                raise ImpureError(f"it changes the shape or element type of `{name}`")
+    written: list[torch.Tensor] = []
+    copied: set[str] = set()
+
+    def start(tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """Return the values before a turn, copies of those that it writes into."""
+        pairs = zip(kinds, tensors, strict=True)
+        return values([tensor.clone() if name in copied else tensor for name, tensor in pairs])
+
+    def once() -> _Watching:
+        pairs = zip(kinds, first, strict=True)
+        copied.update(name for name, t in pairs if any(shares_memory(t, w) for w in written))
+        written[:] = [w for w in written if not any(shares_memory(w, t) for t in first)]
+        with disable_proxy_modes_tracing(), _Watching(first) as watching:
+            copies = [tensor.clone() for tensor in written]
+            watching.outside.clear()
+            with _in_place_of(written, copies):
+                if not isinstance(test(values(first)), DataNumber):
+                    raise ImpureError("its condition is a number in the second turn")
+                before = start(first)
+                after = body(before)
+            for name, tensor in zip(kinds, first, strict=True):
+                new = _as_tensor(after[name], kinds[name], after[name], after[name])
+                if (new.dtype, tuple(new.shape)) != (tensor.dtype, tuple(tensor.shape)):
+                    raise ImpureError(f"it changes the shape or element type of `{name}`")
+                if name in copied and after[name] is not before[name]:
+                    raise ImpureError(f"it writes into `{name}` and gives it another tensor")
+        _require_apart(written, watching.outside)
+        return watching
+
+    watching = _Tried(written)(once)
     operands = _operands([watching.outside])
-    count = len(first)
+    count, total = len(first), len(first) + len(written)
 
     def goes_on(*given: torch.Tensor) -> torch.Tensor:
-        with _in_place_of(operands, given[count:]):
+        with _in_place_of([*written, *operands], given[count:]):
             return _as_tensor(test(values(given[:count])), bool, True, True)
 
     def turn(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        with _in_place_of(operands, given[count:]):
-            found = body(values(given[:count]))
-            return tuple(_as_tensor(found[name], kind, None, None) for name, kind in kinds.items())
+        copies = [tensor.clone() for tensor in given[count:total]]
+        with _in_place_of([*written, *operands], [*copies, *given[total:]]):
+            found = body(start(given[:count]))
+            left = [_as_tensor(found[name], kind, None, None) for name, kind in kinds.items()]
+        return (*left, *copies)
 
-    results = torch.ops.higher_order.while_loop(
-        goes_on, turn, tuple(map(_now, first)), tuple(map(_now, operands))
+    results = list(
+        torch.ops.higher_order.while_loop(
+            goes_on,
+            turn,
+            (*map(_now, first), *(_now(tensor).clone() for tensor in written)),
+            tuple(map(_now, operands)),
+        )
     )
-    return values(list(results))
+    for tensor, result in zip(written, results[count:], strict=True):
+        tensor.copy_(result)
+    names = values(results[:count])
+    for name in copied:  # the tensor that the loop wrote into is the one from before it
+        carried[name].copy_(names[name])
+        names[name] = carried[name]
+    return names
 
 
 def refusal(reason: str, place: str) -> UnsupportedError:
@@ -155,38 +219,32 @@ def _now(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-_WRITES = frozenset({"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__"})
-_VIEW_NAMES = """
-alias as_strided chunk contiguous data detach diagonal expand expand_as flatten imag movedim narrow numpy_T
-permute real reshape select slice split split_with_sizes squeeze swapaxes t tensor_split to transpose unbind
-unflatten unfold unsqueeze view view_as __getitem__ __get__
-"""
-_VIEWS = frozenset(_VIEW_NAMES.split())
-"""Names of operators whose results may share the memory of an operand."""
-
-
 class _Watching(TorchFunctionMode):
     """Collects the tensors that a body reads and does not make; it may write into those that it makes."""
 
     def __init__(self, own: Sequence[torch.Tensor] = ()) -> None:
         super().__init__()
-        self._own: dict[int, torch.Tensor] = {id(t): t for t in own}
+        self._seen: dict[int, torch.Tensor] = {id(t): t for t in own}
         self._fresh: set[int] = set()
+        self._own = own
         self.outside: dict[int, torch.Tensor] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "").split(".")[0]
-        writes = name in _WRITES or (name.endswith("_") and not name.endswith("__"))
-        if writes and not (args and id(args[0]) in self._fresh):
-            raise ImpureError(f"it writes into a tensor from outside (`{name}`)")
-        for tensor in pytree.tree_leaves((args, kwargs)):
-            if isinstance(tensor, torch.Tensor) and id(tensor) not in self._own:
+        given = [v for v in pytree.tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor)]
+        if writes(getattr(func, "__name__", "")) and not (given and memory_of(given[0]) in self._fresh):
+            known = [*self._own, *self.outside.values()]
+            raise WritesError(next((t for t in known if shares_memory(t, given[0])), given[0]))
+        for tensor in given:
+            if id(tensor) not in self._seen:
                 self.outside.setdefault(id(tensor), tensor)
+        before = {memory_of(tensor) for tensor in given}
         found = func(*args, **(kwargs or {}))
-        made = {id(t): t for t in pytree.tree_leaves(found) if isinstance(t, torch.Tensor)}
-        self._own |= made
-        if not writes and (name not in _VIEWS or (args and id(args[0]) in self._fresh)):
-            self._fresh |= made.keys() - {id(t) for t in pytree.tree_leaves((args, kwargs))}
+        for tensor in pytree.tree_leaves(found):
+            if isinstance(tensor, torch.Tensor):
+                if id(tensor) not in self.outside:
+                    self._seen[id(tensor)] = tensor
+                if memory_of(tensor) not in before:
+                    self._fresh.add(memory_of(tensor))
         return found
 
 
@@ -214,15 +272,54 @@ class _in_place_of:  # noqa: N801 - a with block
         _REPLACED.pop()
 
 
-def _tried(body: Callable[[], Body]) -> tuple[Body, dict[int, torch.Tensor]]:
-    """Return what a body leaves, and the tensors around it that it reads or leaves."""
+class _Tried:
+    """Tries bodies until all tensors are known that they write into.
+
+    Args:
+        written: gets them.
+    """
+
+    def __init__(self, written: list[torch.Tensor]) -> None:
+        self._written = written
+
+    def __call__(self, step: Callable[[], Any]) -> Any:
+        for _ in range(_MOST_WRITTEN):
+            try:
+                return step()
+            except WritesError as error:
+                self._written.append(error.tensor)
+        raise ImpureError(f"it writes into more than {_MOST_WRITTEN} tensors")
+
+
+_MOST_WRITTEN = 100
+
+
+def _tried(body: Callable[[], Body], written: Sequence[torch.Tensor]) -> tuple[Body, dict[int, torch.Tensor]]:
+    """Return what a body leaves, and the tensors around it that it reads or leaves.
+
+    Args:
+        body: runs it.
+        written: the tensors around it that it may write into, of which it gets copies.
+    """
     with disable_proxy_modes_tracing(), _Watching() as watching:
-        found = body()
-        for value in pytree.tree_leaves((found.names, found.returned)):
-            tensor = value.tensor if isinstance(value, DataNumber) else value
-            if isinstance(tensor, torch.Tensor):
-                torch.ops.aten.alias(tensor)  # counts as read if it is from outside
+        copies = [tensor.clone() for tensor in written]
+        watching.outside.clear()
+        with _in_place_of(written, copies):
+            found = body()
+            for value in pytree.tree_leaves((found.names, found.returned)):
+                tensor = value.tensor if isinstance(value, DataNumber) else value
+                if isinstance(tensor, torch.Tensor):
+                    torch.ops.aten.alias(tensor)  # counts as read if it is from outside
+    _require_apart(written, watching.outside)
     return found, watching.outside
+
+
+def _require_apart(written: Sequence[torch.Tensor], outside: Mapping[int, torch.Tensor]) -> None:
+    """Raise where a body reads memory that it writes into by another tensor."""
+    for number, tensor in enumerate([*written, *outside.values()]):
+        others = written[number + 1 :] if number < len(written) else written
+        if any(shares_memory(tensor, w) or MEMORY.is_copied_of(tensor, w) for w in others):
+            raise ImpureError("it writes into a tensor and reads another view of it")
 
 
 def _operands(outer: Sequence[Mapping[int, torch.Tensor]]) -> list[torch.Tensor]:
@@ -270,6 +367,8 @@ def _carried_kind(name: str, value: Any) -> Any:
         return torch.Tensor
     if kind in (bool, int, float):
         return kind
+    if isinstance(value, list):
+        raise ImpureError(f"the list `{name}` grows in it")
     raise ImpureError(f"it assigns `{name}`, which is neither a tensor nor a number")
 
 

@@ -7,8 +7,11 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ....ir import UnsupportedError
 from ..saved.operators import writes_files
+from .memory import MEMORY, writes
 from .numbers import (
     DataNumber,
     NumberTensor,
@@ -16,9 +19,10 @@ from .numbers import (
     number_of_data,
     of_data,
     out_of_tensors,
-    selected_by_data,
     tensors_of_numbers,
+    with_numbers_of_data,
 )
+from .packed import of_packed
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +35,12 @@ _NAMES_OF_TYPES = _TYPES.split()
 """The element types in the order of the numbers that TorchScript has for them."""
 _NUMBERS_OF_TYPES = {f"torch.{name}": number for number, name in enumerate(_NAMES_OF_TYPES)}
 
+_LOGIC = frozenset(
+    f"__{start}{name}__" for name in ("and", "or", "xor", "lshift", "rshift") for start in ("", "i")
+)
+"""Operators of tensors under the names of Python's methods."""
+_AT_PLACES = frozenset({"__getitem__", "select", "slice", "pop", "insert", "mul"})
+"""Operators on lists whose further operands are places or counts."""
 _LONGEST = 1 << 20
 """Elements of a list, and letters of a text, that a program may make by repetition."""
 
@@ -54,8 +64,11 @@ def call_operator(namespace: str, name: str, arguments: list[Any], keywords: dic
     """
     if namespace in ("aten", "prim"):
         if name == "select" and len(arguments) == 3 and isinstance(arguments[2], DataNumber):
-            return selected_by_data(*arguments)
-        found = of_data(name, arguments, lambda *operands: _dispatched("aten", name)(*operands))
+            return MEMORY.select(*arguments)
+        found = of_packed(name, arguments)
+        if found is not NotImplemented:
+            return found
+        found = of_data(name, arguments)
         if found is not NotImplemented:
             return found
         always = (_ALWAYS if namespace == "aten" else _PRIMITIVES).get(name)
@@ -69,9 +82,21 @@ def call_operator(namespace: str, name: str, arguments: list[Any], keywords: dic
         plain = _ON_VALUES.get(name)
         of_values = bool(arguments) and isinstance(arguments[0], (list, tuple, dict, str))
         if plain is not None and (of_values or not any(map(_holds_tensor, arguments))):
+            if of_values and name in _AT_PLACES and any(map(_holds_data, arguments[1:])):
+                return _at_place_of_data(name, *arguments)
             return plain(*arguments, **keywords)
-    called = _dispatched(namespace, name)
-    given = list(map(tensors_of_numbers, arguments)), {k: tensors_of_numbers(v) for k, v in keywords.items()}
+    found = _on_tensors(_dispatched(namespace, name), arguments, keywords)
+    if writes(name) and arguments and _holds_tensor(arguments[0]):
+        MEMORY.wrote(_tensor(arguments[0]))
+    return found
+
+
+def _on_tensors(called: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    given = (
+        list(map(tensors_of_numbers, with_numbers_of_data(arguments))),
+        {k: tensors_of_numbers(v) for k, v in keywords.items()},
+    )
+    MEMORY.read(_tensors_in([*given[0], *given[1].values()]))
     try:
         return called(*given[0], **given[1])
     except (RuntimeError, TypeError):
@@ -84,6 +109,29 @@ def call_operator(namespace: str, name: str, arguments: list[Any], keywords: dic
     return called(
         *map(tensors_of_numbers, arguments), **{k: tensors_of_numbers(v) for k, v in keywords.items()}
     )
+
+
+def _tensors_in(values: list[Any]) -> list[torch.Tensor]:
+    import torch
+
+    found = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            found += _tensors_in(list(value))
+        elif isinstance(value, torch.Tensor):
+            found.append(value)
+    return found
+
+
+def _at_place_of_data(name: str, items: Any, *places: Any) -> Any:
+    """Return the item of a list at a place that a tensor holds, or what an operator does at such places."""
+    import torch
+
+    alike = isinstance(items, list) and all(isinstance(item, torch.Tensor) for item in items)
+    kinds = [(item.dtype, tuple(item.shape)) for item in items] if alike else []
+    if name != "slice" and kinds and all(kind == kinds[0] for kind in kinds):
+        return MEMORY.select(torch.stack(items), 0, places[0])
+    return _ON_VALUES[name](items, *map(out_of_tensors, places))
 
 
 def _convolution(
@@ -114,7 +162,8 @@ def _convolution(
 def _dispatched(namespace: str, name: str) -> Any:
     import torch
 
-    known = namespace in ("aten", "torchvision") and not writes_files(name) and not name.startswith("__")
+    is_special = name.startswith("__") and name not in _LOGIC
+    known = namespace in ("aten", "torchvision") and not writes_files(name) and not is_special
     packet = getattr(getattr(torch.ops, namespace), name, None) if known else None
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         raise UnsupportedError(
@@ -188,10 +237,34 @@ def _repeated(a: Any, b: Any) -> Any:
     return a * b
 
 
+def _repeated_in_place(items: list[Any], times: int) -> list[Any]:
+    items[:] = _repeated(items, times)
+    return items
+
+
 def _power(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int) and abs(a) > 1 and abs(b) > 64:
-        raise RaisedError(f"a power of {b}")
-    return a**b
+    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+        return a**b  # of sizes
+    return _by_ieee(np.power)(a, b)
+
+
+def _round(value: Any) -> Any:
+    return float(round(value)) if isinstance(value, (int, float)) else value
+
+
+def _by_ieee(function: Callable[..., Any]) -> Callable[..., float]:
+    """Return a function of numbers that is infinite or NaN where Python's raises."""
+
+    def compute(*values: Any) -> float:
+        with np.errstate(all="ignore"):
+            return float(function(*map(np.float64, values)))
+
+    return compute
+
+
+def _log(value: Any, base: Any = None) -> float:
+    log = _by_ieee(np.log)
+    return log(value) if base is None else _by_ieee(np.divide)(log(value), log(base))
 
 
 def _slice(items: Any, start: Any = None, end: Any = None, step: Any = 1) -> Any:
@@ -220,14 +293,36 @@ def _tensor_of(
     import torch
 
     del device
-    found = torch.tensor(value, dtype=_element_type(dtype))
+    if _holds_data(value):
+        found = _joined(value)
+        kind = torch.get_default_dtype() if found.is_floating_point() else found.dtype
+        found = found.to(kind if dtype is None else _element_type(dtype))
+    else:
+        found = torch.tensor(value, dtype=_element_type(dtype))
     return found.requires_grad_() if requires_grad else found
+
+
+def _joined(value: Any) -> Any:
+    """Return a tensor of numbers, of which tensors hold some, in lists within lists."""
+    import torch
+
+    if not isinstance(value, (list, tuple)):
+        return value.tensor if isinstance(value, DataNumber) else torch.tensor(value)
+    parts = [_joined(item) for item in value]
+    return torch.stack([part.to(torch.float64) if part.is_floating_point() else part for part in parts])
 
 
 def _as_tensor(value: Any, *, dtype: int | None = None, device: Any = None) -> Any:
     if not _holds_tensor(value):
         return _tensor_of(value, dtype=dtype, device=device)
     return _tensor(value) if dtype is None else _tensor(value).to(_element_type(dtype))
+
+
+def holds_number(value: Any) -> bool:
+    """Whether a value is a tensor, or a number that stands for one."""
+    import torch
+
+    return isinstance(value, (torch.Tensor, NumberTensor))
 
 
 def to_number(value: Any, kind: type) -> Any:
@@ -250,9 +345,14 @@ def to_number(value: Any, kind: type) -> Any:
 
 def _item(value: Any) -> Any:
     """Return the number that a tensor holds."""
+    import torch
+
     if isinstance(value, NumberTensor):
         return value.value
-    found = number_of_data(value, float) if _tensor(value).is_floating_point() else None
+    if isinstance(value, DataNumber):
+        return value
+    kind = bool if value.dtype == torch.bool else float if value.is_floating_point() else int
+    found = number_of_data(value, kind)
     return value.item() if found is None else found
 
 
@@ -262,7 +362,7 @@ def _root(value: Any) -> Any:
     return (
         torch.sym_float(value) ** 0.5
         if isinstance(value, (torch.SymInt, torch.SymFloat))
-        else math.sqrt(value)
+        else _by_ieee(np.sqrt)(value)
     )
 
 
@@ -275,7 +375,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
-    "NumToTensor": NumberTensor.of,
+    "NumToTensor": lambda value: value if isinstance(value, DataNumber) else NumberTensor.of(value),
     "RaiseException": _raise,
     "dtype": _number_of_type,
     "device": _attribute("device"),
@@ -374,15 +474,15 @@ _ON_VALUES: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "min": min,
     "max": max,
-    "round": round,
+    "round": _round,
     "ceil": math.ceil,
     "floor": math.floor,
     "trunc": math.trunc,
     "sqrt": _root,
-    "exp": math.exp,
-    "log": math.log,
-    "log2": math.log2,
-    "log10": math.log10,
+    "exp": _by_ieee(np.exp),
+    "log": _log,
+    "log2": _by_ieee(np.log2),
+    "log10": _by_ieee(np.log10),
     "sin": math.sin,
     "cos": math.cos,
     "tan": math.tan,
@@ -413,8 +513,15 @@ _ON_VALUES: dict[str, Callable[..., Any]] = {
     "reverse": lambda items: items.reverse(),
     "sort": lambda items, reverse=False: items.sort(reverse=reverse),
     "sorted": sorted,
-    "count": lambda items, item: items.count(item),
+    "count": lambda items, item, *at: items.count(item, *at),
     "clear": lambda items: items.clear(),
+    "Delete": operator.delitem,
+    "remove": lambda items, item: items.remove(item),
+    "index": lambda items, item, *at: items.index(item, *at),
+    "update": lambda table, other: table.update(other),
+    "setdefault": lambda table, key, other: table.setdefault(key, other),
+    "popitem": lambda table: table.popitem(),
+    "mul_": _repeated_in_place,
     "str": str,
     "lower": lambda text: text.lower(),
     "upper": lambda text: text.upper(),

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from ....formats.refusals import malformed, quote
 from ....ir import UnsupportedError
-from .archive import Archive, Function, ScriptClass
+from .archive import Archive, EnumMember, Function, ScriptClass
 from .both_ways import Returned, RunsBothWays, Scope, frozen
-from .builtin_operators import call_operator, to_number
+from .builtin_operators import call_operator, holds_number, to_number
+from .memory import MEMORY
 from .numbers import DataNumber, DataRange, Uninitialized
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Interpreter(RunsBothWays):
         scope.names = self._bound(scope, list(arguments), keywords)
         if self._depth == 0:
             self._steps = 0
+            MEMORY.clear()
         if self._depth >= _DEEPEST:
             raise malformed("expected calls that end", self.place(scope))
         self._depth += 1
@@ -122,7 +124,10 @@ class Interpreter(RunsBothWays):
         elif isinstance(node, ast.Expr):
             self._at(node, node.value, scope)
         elif isinstance(node, ast.Return):
-            return Returned(None if node.value is None else self._at(node, node.value, scope))
+            value = None if node.value is None else self._at(node, node.value, scope)
+            if self._depth == 1:
+                self._read(value, node, scope)
+            return Returned(value)
         elif isinstance(node, ast.If):
             holds = self._truth(node, node.test, scope)
             if isinstance(holds, DataNumber):
@@ -138,10 +143,11 @@ class Interpreter(RunsBothWays):
                 if done is not None:
                     return done
         elif isinstance(node, ast.While):
+            before = set(scope.names)
             while True:
                 holds = self._truth(node, node.test, scope)
                 if isinstance(holds, DataNumber):
-                    return self.loop(node, scope)
+                    return self.loop(node, scope, before)
                 if not holds:
                     break
                 done = self.run_statements(node.body, scope)
@@ -152,6 +158,17 @@ class Interpreter(RunsBothWays):
         elif not isinstance(node, ast.Pass):
             raise self.unknown(node, scope)
         return None
+
+    def _read(self, value: Any, node: ast.stmt, scope: Scope) -> None:
+        """Make sure that tensors which the program gives away hold what it wrote into them."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        try:
+            MEMORY.read([item for item in pytree.tree_leaves(value) if isinstance(item, torch.Tensor)])
+        except UnsupportedError as error:
+            error.place = self.place(scope, node)
+            raise
 
     def _with(self, node: ast.With, scope: Scope) -> Returned | None:
         import torch
@@ -243,6 +260,8 @@ class Interpreter(RunsBothWays):
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
         held, key = self.evaluate(node.value, scope), self.evaluate(node.slice, scope)
+        if isinstance(key, DataNumber):
+            return call_operator("aten", "__getitem__", [held, key], {})
         try:
             return held[key]
         except (LookupError, TypeError) as error:
@@ -303,6 +322,9 @@ class Interpreter(RunsBothWays):
         if isinstance(held, ScriptObject):
             if name in held.attributes:
                 return held.attributes[name]
+        elif isinstance(held, EnumMember):
+            if name in ("name", "value"):
+                return held.name if name == "name" else held.value
         elif name in fields:
             return held[fields.index(name)]
         elif hasattr(type(held), "script_attribute"):
@@ -385,7 +407,10 @@ class Interpreter(RunsBothWays):
     # -- calls that are no functions ---------------------------------------------------------------------
 
     def _annotate(self, node: ast.Call, scope: Scope) -> Any:
-        return self.evaluate(node.args[1], scope)
+        stated, value = node.args[0], self.evaluate(node.args[1], scope)
+        if isinstance(stated, ast.Name) and stated.id in _IMPLICIT and holds_number(value):
+            return call_operator("aten", _IMPLICIT[stated.id], [value], {})  # of a tensor, by itself
+        return value
 
     def _print(self, node: ast.Call, scope: Scope) -> None:
         for item in node.args:  # nothing is printed, as by the graph that is traced
@@ -454,6 +479,8 @@ class Interpreter(RunsBothWays):
 
 
 _ROOTS = frozenset({"torch", "ops", "__torch__", "CONSTANTS"})
+_IMPLICIT = {"int": "IntImplicit", "float": "FloatImplicit", "number": "ScalarImplicit"}
+"""Type of an annotation -> the conversion of a tensor that TorchScript prints as such."""
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 
 _EXPRESSIONS: dict[type[ast.expr], Callable[[Interpreter, Any, Scope], Any]] = {

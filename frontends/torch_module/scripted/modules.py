@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ class _Maker:
     def _member(self, found: Unknown, script_class: ScriptClass) -> EnumMember:
         for member in script_class.members.values():
             if type(member.value) is type(found.arguments) and member.value == found.arguments:
-                return member
+                return replace(member)  # TorchScript's `is` tells it from the member that code names
         raise malformed(f"expected a member of {quote(found.name)}", self._archive.place)
 
     def _register(self, made: ScriptModule, name: str, value: Any) -> None:

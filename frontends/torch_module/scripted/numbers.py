@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +33,16 @@ class DataNumber:
     Attributes:
         tensor: has no axes.
         kind: bool, int or float.
+        asked: the relation of sizes by data that it is, as torch has it; None for all others.
     """
 
     tensor: Any
     kind: type
+    asked: Any = None
 
     def __bool__(self) -> bool:
-        return bool(self.tensor)  # where no two ways can be run, torch takes that of the examples
+        # where no two ways can be run, torch takes that of the examples
+        return bool(self.tensor if self.asked is None else self.asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +62,22 @@ class DataRange:
     @staticmethod
     def of(bounds: list[Any]) -> DataRange | None:
         """Return a range with these bounds; None if all of them are known."""
-        import torch
-        from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-
-        symbolic = [isinstance(b, torch.SymInt) and bool(free_unbacked_symbols(b)) for b in bounds]
-        if not any(symbolic):
+        found = [_number_in_data(bound) for bound in bounds]
+        if not any(isinstance(bound, DataNumber) for bound in found):
             return None
-        found = [
-            DataNumber(torch.scalar_tensor(b, dtype=torch.int64), int) if is_data else b
-            for b, is_data in zip(bounds, symbolic, strict=True)
-        ]
         start, stop = found[:2] if len(found) > 1 else (0, found[0])
         return DataRange(start, stop, found[2] if len(found) > 2 else 1)
+
+
+def _number_in_data(value: Any) -> Any:
+    """Return a symbolic number that came out of a tensor as the number of one; all else as it is."""
+    import torch
+    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+    if not isinstance(value, torch.SymInt) or not free_unbacked_symbols(value):
+        return value
+    number: Any = value
+    return DataNumber(torch.scalar_tensor(number, dtype=torch.int64), int)
 
 
 class Uninitialized:
@@ -79,62 +85,73 @@ class Uninitialized:
 
 
 def number_of_data(value: Any, kind: type) -> DataNumber | None:
-    """Return ``bool(value)``, ``float(value)`` or ``int(value)`` of a number that a tensor holds.
-
-    None for all others, and for the whole number that a tensor of whole numbers holds: it may be a size.
-    """
+    """Return ``bool(value)``, ``float(value)`` or ``int(value)`` of what a tensor holds, or None."""
     import torch
     from torch._subclasses.fake_tensor import is_fake
 
+    if isinstance(value, DataNumber) and value.kind is kind:
+        return value
     tensor = value.tensor if isinstance(value, DataNumber) else value
     if not isinstance(tensor, torch.Tensor) or not is_fake(tensor):
         return None
     if any(not isinstance(size, int) or size != 1 for size in tensor.shape):
-        return None
-    if kind is int and not isinstance(value, DataNumber):
         return None
     wanted = {bool: torch.bool, int: torch.int64, float: torch.float64}[kind]
     tensor = tensor.reshape(()) if tensor.dim() else tensor
     return DataNumber(tensor if tensor.dtype == wanted else tensor.to(wanted), kind)
 
 
-def selected_by_data(tensor: Any, axis: int, number: DataNumber) -> Any:
-    """Return the item of a tensor whose place a tensor holds; a negative place counts from the end."""
-    place = number.tensor.reshape(1)
-    place = place.where(place >= 0, place + tensor.shape[axis])
-    return tensor.index_select(axis, place).squeeze(axis)
-
-
-def of_data(name: str, arguments: list[Any], call: Callable[..., Any]) -> Any:
+def of_data(name: str, arguments: list[Any]) -> Any:
     """Return what an operator makes of numbers of which a tensor holds one; NotImplemented for all others."""
     import torch
 
+    if name in _COMPARISONS:
+        arguments, asked = _compared_sizes(name, arguments)
+        if isinstance(asked, bool):
+            return asked
+    else:
+        asked = None
     numbers = (DataNumber, bool, int, float, torch.SymInt)
     if not any(isinstance(a, DataNumber) for a in arguments) or not all(
         isinstance(a, numbers) for a in arguments
     ):
         return NotImplemented
-    kinds = [a.kind if isinstance(a, DataNumber) else type(a) for a in arguments]
-    if name == "__not__":
-        return DataNumber(torch.logical_not(arguments[0].tensor), bool)
-    logic = {"__and__": torch.logical_and, "__or__": torch.logical_or}.get(name)
+    kinds = [_kind_of(a) for a in arguments]
+    logic = {"__and__": "logical_and", "__or__": "logical_or", "__xor__": "logical_xor"}.get(name)
     if logic is not None and set(kinds) == {bool}:
-        return DataNumber(logic(*(_tensor_of(a, torch.bool) for a in arguments)), bool)
-    wide = torch.float64 if float in kinds else torch.int64
-    if name in ("max", "min"):
-        both = (_tensor_of(a, wide) for a in arguments)
-        return DataNumber(
-            (torch.maximum if name == "max" else torch.minimum)(*both), max(kinds, key=_KINDS.index)
-        )
-    if name not in _OF_DATA:
+        return DataNumber(getattr(torch, logic)(*(_tensor_of(a, torch.bool) for a in arguments)), bool)
+    known = _OF_DATA.get(name)
+    if known is None:
         return NotImplemented
-    if float in kinds or name == "div":  # Python's numbers have the precision of float64
-        found = call(*(_tensor_of(a, torch.float64) for a in arguments))
-    else:
-        found = call(*(a.tensor if isinstance(a, DataNumber) else a for a in arguments))
-    if name in _COMPARISONS:
-        return DataNumber(found, bool)
-    return DataNumber(found, float if float in kinds or name == "div" else int)
+    function, kind = known
+    widest = max(*kinds, int, key=_KINDS.index)
+    wide = float if kind is float or widest is float else int
+    dtypes = {bool: torch.bool, int: torch.int64, float: torch.float64}
+    found = getattr(torch, function)(*(_tensor_of(a, dtypes[wide]) for a in arguments))
+    kind = kind or widest
+    return DataNumber(found if found.dtype == dtypes[kind] else found.to(dtypes[kind]), kind, asked)
+
+
+def _compared_sizes(name: str, arguments: list[Any]) -> tuple[list[Any], Any]:
+    """Return operands of a comparison, sizes by data as numbers of tensors, and what torch says of them."""
+    import torch
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    found = [_number_in_data(value) for value in arguments]
+    if all(map(operator.is_, found, arguments)) or any(isinstance(a, DataNumber) for a in arguments):
+        return found, None
+    asked = getattr(operator, name)(*arguments)
+    if not isinstance(asked, torch.SymBool):
+        return found, asked
+    if statically_known_true(asked):
+        return found, True
+    return found, False if statically_known_true(torch.sym_not(asked)) else asked
+
+
+def _kind_of(value: Any) -> type:
+    if isinstance(value, DataNumber):
+        return value.kind
+    return next((kind for kind in _KINDS if isinstance(value, kind)), int)  # a symbolic size is whole
 
 
 def _tensor_of(value: Any, dtype: Any) -> Any:
@@ -143,6 +160,22 @@ def _tensor_of(value: Any, dtype: Any) -> Any:
     if isinstance(value, DataNumber):
         return value.tensor if value.tensor.dtype == dtype else value.tensor.to(dtype)
     return torch.scalar_tensor(value, dtype=dtype)
+
+
+def with_numbers_of_data(arguments: list[Any]) -> list[Any]:
+    """Return operands of an operator on tensors, with tensors in the place of the numbers that these hold.
+
+    A number widens no element type within its kind, as a tensor of no axes does beside one of no axes.
+    """
+    import torch
+
+    beside = [a for a in arguments if isinstance(a, torch.Tensor)]
+    if not beside or beside[0].dim():
+        return arguments
+    return [
+        _tensor_of(a, torch.result_type(beside[0], a.kind(1))) if isinstance(a, DataNumber) else a
+        for a in arguments
+    ]
 
 
 def out_of_tensors(value: Any) -> Any:
@@ -156,8 +189,24 @@ def out_of_tensors(value: Any) -> Any:
 
 _KINDS = [bool, int, float]
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-_OF_DATA = _COMPARISONS | {"add", "sub", "mul", "neg", "div"}
-"""Operators on numbers that are those on tensors of no axes."""
+_OF_DATA: dict[str, tuple[str, type | None]] = {
+    **{name: (name, bool) for name in _COMPARISONS},
+    **{name: (name, float) for name in ("pow", "sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan")},
+    **{name: (name, float) for name in ("atan", "tanh", "round")},
+    **{name: (name, int) for name in ("floor", "ceil", "trunc")},
+    "__not__": ("logical_not", bool),
+    "add": ("add", None),
+    "sub": ("sub", None),
+    "mul": ("mul", None),
+    "neg": ("neg", None),
+    "abs": ("abs", None),
+    "max": ("maximum", None),
+    "min": ("minimum", None),
+    "div": ("div", float),
+    "floordiv": ("floor_divide", None),
+    "remainder": ("remainder", None),
+}
+"""Operator on numbers -> torch's on tensors of no axes, and the kind of its result; None for the widest."""
 
 
 def tensors_of_numbers(value: Any) -> Any:

@@ -134,6 +134,88 @@ def test_every_way_is_what_torchscript_computes(net: type[nn.Module], count: int
             )
 
 
+class Number(nn.Module):
+    """A whole number that a tensor holds: branches, a loop, arithmetic, a size, places that are written."""
+
+    def forward(self, x: Tensor, n: Tensor):
+        k = n.item()
+        i = int(n)
+        y = x * 2 if k > 1 else x - 1
+        z = torch.zeros_like(x)
+        for at in range(i):
+            z[at] = x[at] * 2 + z[at - 1]
+            z[at, 0] = 1.0
+        z[:, i][1:] = 5.0
+        row = z[i]
+        z.add_(1.0)
+        turns = 0
+        while turns < i * 2:
+            y = y + turns
+            turns += 1
+        values = [x, x * 2, x * 3]
+        sizes = (i // 2, abs(i - 3) ** 2, max(i, 2), round(i / 4), torch.tensor([i, 3]))
+        return y, z, row, values[i], sizes, x.mean() * x.sum().item(), torch.ones(i, 2), turns
+
+
+class Selected(nn.Module):
+    """A number of elements that is data, and operators on truth values."""
+
+    def forward(self, x: Tensor, n: Tensor):
+        at = torch.nonzero((x[:, 0] > 0) | (x[:, 1] > n)).squeeze(1)
+        if at.numel() == 0:
+            return x.sum(0)
+        return x[at].sum(0) + at.size(0)
+
+
+class Written(nn.Module):
+    """Bodies that write into what is around them, by views, within each other, and into an input."""
+
+    def forward(self, x: Tensor, n: Tensor):
+        y = x * 1
+        row, same = y[1], y
+        if x.sum() > 0:
+            row.add_(5)
+        if x.max() > 1:
+            y.mul_(3)
+        found = torch.zeros(3, 4)
+        for at in range(3):
+            if x[at].sum() > 0:
+                found[at] = x[at]
+                if x[at, 0] > 0.5:
+                    found[at, 1] = 9.0
+        steps, t = torch.zeros(3, 4), 0
+        while t < 3 and bool(steps.sum() < n):
+            steps[t] = x[t].abs()
+            t += 1
+        if x.max() > 1:
+            x[0] = 1.0
+        z = x
+        if x.max() > 2:
+            z = x * 2
+        return y, same, found, steps, t, torch.relu_(z)
+
+
+@pytest.mark.parametrize("net", [Number, Selected, Written])
+def test_numbers_of_data_and_writes_are_what_torchscript_computes(
+    net: type[nn.Module], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    script = torch.jit.script(net().eval())
+    torch.jit.save(script, tmp_path / "net.pt")
+    x = torch.randn(3, 4)
+    graph = regraft.load(tmp_path / "net.pt", [x.clone(), torch.tensor(2)], dynamic_batch=False)
+    regraft.save(regraft.rewrite(graph), tmp_path / "net.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    names = [given.name for given in session.get_inputs()]
+    for scale, n in ((1.0, 2), (-1.0, 1), (5.0, 0), (0.1, 2), (-9.0, 2)):
+        given = [x * scale, torch.tensor(n)]
+        found = session.run(None, dict(zip(names, (g.numpy() for g in given), strict=True)))
+        with torch.no_grad():
+            want = pytree.tree_leaves(script(*given))
+        for ours, theirs in zip(found, want, strict=True):
+            np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-4, atol=1e-5)
+
+
 class Grows(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         found: List[Tensor] = []  # noqa: UP006
@@ -149,10 +231,28 @@ class Shapes(nn.Module):
 
 
 class Writes(nn.Module):
+    """Another view of what a branch writes into is read there."""
+
     def forward(self, x: Tensor) -> Tensor:
         y = x * 1
+        row = y[0]
+        z = row
         if x.sum() > 0:
             y[0] = 0.0
+        else:
+            row.add_(1.0)
+        return y + z
+
+
+class Doubts(nn.Module):
+    """What the branch gives is the input itself, or not."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 1
+        z = y
+        if x.sum() > 0:
+            z = y * 2
+        z.add_(1.0)
         return y
 
 
@@ -180,7 +280,8 @@ class Remembers(nn.Module):
     [
         (Grows, 12, "it changes a list or dictionary from outside"),
         (Shapes, 8, "its branches give tensors of float32[1, 4] and float32["),
-        (Writes, 9, "it writes into a tensor from outside (`copy_`)"),
+        (Writes, 10, "it writes into a tensor and reads another view of it"),
+        (Doubts, 14, "reads a tensor that it wrote into under another name"),
         (Changes, 9, "it changes a list or dictionary from outside"),
         (Remembers, 9, "it assigns the attribute `count`"),
     ],

@@ -231,7 +231,7 @@ BODIES = {
     "a loop without an end": ("    while True:\n      y = 1\n    return x\n", "a program that ends"),
     "a function within itself": ("    return (self).forward(x, )\n", "calls that end"),
     "a list of lists": ("    y = [1]\n    z = torch.mul(y, 100000000)\n    return x\n", "elements"),
-    "a power": ("    y = torch.pow(10, 100000000)\n    return x\n", "a power"),
+    "a text that grows": ("    y = torch.mul('a', 100000000)\n    return x\n", "elements"),
     "too few arguments": ("    return torch.relu()\n", ""),
     "a constant that is not there": ("    return CONSTANTS.c7\n", "expected a constant"),
     "text that is none": ("    return (((\n", "does not parse"),

@@ -90,6 +90,26 @@ def test_packed_sequences_are_computed_by_their_lengths(name):
     assert not isinstance(rnn.pack_padded_sequence(X, [7, 7, 7], True).data, property)  # all is put back
 
 
+@pytest.mark.filterwarnings("ignore")  # torch deprecates writing such archives; people have them
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "with states"])
+def test_archives_compute_them_by_their_lengths(name, tmp_path):
+    make, lengths = CASES[name]
+    torch.manual_seed(0)
+    net = make().eval()
+    given = (X, SORTED if make is Started else LENGTHS)
+    for script in (torch.jit.script(net), torch.jit.trace(net, given, check_trace=False)):
+        torch.jit.save(script, tmp_path / "net.pt")
+        graph = regraft.load(tmp_path / "net.pt", given)
+        assert not any("example" in note for note in graph.origin.notes), graph.origin.notes
+        session = InferenceSession(to_model(graph).SerializeToString(), providers=["CPUExecutionProvider"])
+        names = [each.name for each in session.get_inputs()]
+        found = session.run(None, dict(zip(names, (X.numpy(), lengths.numpy()), strict=True)))
+        with torch.no_grad():
+            wanted = torch.utils._pytree.tree_leaves(script(X, lengths))
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("target", ["torch", "mindspore"])
 def test_source_computes_them_by_their_lengths(target, tmp_path):
     torch.manual_seed(0)
