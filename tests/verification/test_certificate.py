@@ -269,6 +269,39 @@ def test_an_operator_whose_indices_depend_on_data_equals_itself(
     assert found.passed is equal, found.report
 
 
+REPEATED = """graph t {
+  %x = input "x" : f32[3]
+  %n = input "n" : i64[]
+  %y = Loop(%n, _, %x) captures (%x) : f32[3] with
+    body =
+    graph body {
+      %i = input "i" : i64[]
+      %c = input "c" : bool[]
+      %v = input "v" : f32[3]
+      %o = capture 0 : f32[3]
+      %one = const 1.0 : f32[]
+BODY
+      return "c" = %c
+      return "v" = %w
+    }
+  end
+  return "y" = %y
+}"""
+"""A loop whose number of steps depends on data."""
+
+
+def test_a_loop_that_ends_by_data_equals_one_of_an_equal_body(tmp_path: Path) -> None:
+    bodies = (
+        "%d = Sub(%v, %o) : f32[3]\n    %w = Add(%d, %one) : f32[3]",
+        "%d = Add(%v, %one) : f32[3]\n    %w = Sub(%d, %o) : f32[3]",
+        "%d = Add(%o, %one) : f32[3]\n    %w = Sub(%d, %v) : f32[3]",
+    )
+    graphs = [parse(REPEATED.replace("BODY", body)) for body in bodies]
+    for other, equal in ((graphs[0], True), (graphs[1], True), (graphs[2], False)):
+        found = certify(graphs[0], other, output=tmp_path / "c.json", seed=3)
+        assert found.passed is equal, found.report
+
+
 def test_a_recurrent_layer_equals_itself_alone(tmp_path: Path) -> None:
     text = """graph t {
   %x = input "x": f32[5,2,3]

@@ -1785,10 +1785,16 @@ class Operators:
 
     def Loop(self, *_: Val, body: Any) -> list[Any]:
         run, (most, going, *carried) = self.run, self.vals[: len(self.node.ins)]
+        first, rows = [most, going, *carried], []
+        going = going or (run.number(1), "bool")
+        if most and known(most[0]) is None:
+            return self.repeated(body, first)
         limit = self._operand(most[0], int) if most else MOST_STEPS + 1
-        going, rows = going or (run.number(1), "bool"), []
         while len(rows) < limit:
-            if not must_know(going[0]).all():
+            there = known(going[0])
+            if there is None:
+                return self.repeated(body, first)
+            if not there.all():
                 break
             need(len(rows) < MOST_STEPS, f"more than {MOST_STEPS} steps")
             going, *rest = run.nested(
@@ -1799,6 +1805,26 @@ class Operators:
         need(rows or len(self.node.outs) <= len(carried), "no steps")
         columns = list(zip(*rows, strict=True))
         return carried + [(join([v.reshape(1, *v.shape) for v, _ in c], 0), c[0][1]) for c in columns]
+
+    def repeated(self, body: Graph, first: list[Typed | None]) -> list[Typed]:
+        """Return what a loop ends with: a function of its beginning, and of its body on drawn values."""
+        run, carried = self.run, [v for v in first[2:] if v is not None]
+        fine = len(self.node.outs) <= len(carried) == len(first) - 2
+        need(fine, "a number of rows that depends on data")
+        kinds = [("int64", ()), ("bool", ()), *((kind, v.shape) for v, kind in carried)]
+        run.depth += 1  # values of the loops around it are others
+        drawn = [run.term("drawn", s, (), "loop", run.depth, i, kind, s) for i, (kind, s) in enumerate(kinds)]
+        given = [(v, kind) for v, (kind, _) in zip(drawn, kinds, strict=True)]
+        try:
+            ends = run.nested(body, given, self.captured())
+        finally:
+            run.depth -= 1
+        need([(kind, v.shape) for v, kind in ends] == kinds[1:], "what it carries changes its shape")
+        read, name = [v[0] for v in (*first, *ends) if v is not None], f"Loop {[v is None for v in first]}"
+        return [
+            (run.term("whole", v.shape, read, f"{name} {i}", v.shape), kind)
+            for i, (v, kind) in enumerate(carried)
+        ]
 
 
 def reduction(function: Callable[[Val, Shape], Val]) -> Callable[..., Val]:
@@ -1912,7 +1938,7 @@ class Run:
 
     def __init__(self, check: Check, prime: int, sizes: dict[str, int]) -> None:
         self.check, self.tensors, self.field = check, check.tensors, Field(prime, check.key)
-        self.sizes, self.level, self.side = sizes, 0, 0
+        self.sizes, self.level, self.side, self.depth = sizes, 0, 0, 0
         self.ids: dict[Any, int] = {}
         self.live: WeakValueDictionary[int, Val] = WeakValueDictionary()
         self.marks: dict[Any, int] = {}
