@@ -84,7 +84,7 @@ MOST_LINES_OF = {"ir": 500, "passes": 500}
 """Where the bound is kept tighter than elsewhere."""
 CHECKER = "verification/certificate/recheck.py"
 """A program of its own: one file that needs NumPy alone, which anybody reads and runs without regraft."""
-MOST_LINES_OF_THE_CHECKER = 2652
+MOST_LINES_OF_THE_CHECKER = 2633
 IR_MAY_IMPORT = {"networkx", "onnx", "numpy"}
 
 

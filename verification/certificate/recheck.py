@@ -196,11 +196,7 @@ class TensorName(str):
 
 
 class Certificate(NamedTuple):
-    """A certificate as read; nothing in it is believed.
-
-    `definitions` are expressions, and `defined` has tensor, value and units of each constant that is the
-    rounding of one; `sizes` has the sizes of symbols that are tried, and `pairs` the calls that are compared.
-    """
+    """A certificate as read: `defined` constants are roundings of `definitions`, `pairs` are of calls."""
 
     folder: Path
     tensors: dict[str, dict[str, Any]]
@@ -1001,7 +997,7 @@ def channels(v: Val, rank: int, axis: int = 1) -> Val:
 
 
 class Window(NamedTuple):
-    """The windows of a convolution or a pool along each of the last axes."""
+    """The windows of a convolution or a pool."""
 
     kernel: Shape
     strides: Shape
@@ -1294,14 +1290,11 @@ def coordinate(mode: str, i: int, n: int, size: int, scale: Fraction) -> Fractio
         return Fraction(i * (n - 1), max(size - 1, 1))
     if mode == "asymmetric":
         return i / scale
-    need(mode in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"), f"the coordinates {mode}")
-    if mode == "pytorch_half_pixel" and size == 1:
-        return Fraction(0)
-    middle = Fraction(n, 2) * (1 - size / (n * scale)) if mode == "half_pixel_symmetric" else 0
-    return (i + half) / scale - half + middle
+    need(mode in ("half_pixel", "pytorch_half_pixel"), f"the coordinates {mode}")
+    return (i + half) / scale - half if mode == "half_pixel" or size > 1 else Fraction(0)
 
 
-def weights_at(c: Fraction, n: int, a: Fraction | None, exclude: int) -> list[Fraction]:
+def weights_at(c: Fraction, n: int, a: Fraction | None) -> list[Fraction]:
     """Return the weight of each of n elements at a coordinate: linear, or cubic of a coefficient."""
     row = [Fraction(0)] * n
     c = c if a is not None else min(max(c, Fraction(0)), Fraction(n - 1))
@@ -1311,8 +1304,8 @@ def weights_at(c: Fraction, n: int, a: Fraction | None, exclude: int) -> list[Fr
         w = max(1 - d, Fraction(0))
         if a is not None:
             w = (a + 2) * d**3 - (a + 3) * d**2 + 1 if d <= 1 else a * (d**3 - 5 * d**2 + 8 * d - 4) * (d < 2)
-        row[min(max(k, 0), n - 1)] += w if 0 <= k < n or not exclude else 0
-    return [w / sum(row) for w in row] if exclude else row
+        row[min(max(k, 0), n - 1)] += w
+    return row
 
 
 @dataclass
@@ -1574,9 +1567,8 @@ class Operators:
     LogSoftmax = Softmax
 
     def ArgMax(self, x: Val, *, axis=0, keepdims=1, select_last_index=0) -> Typed:
-        axis = axis_of(axis, x.rank)
-        lines, name = x.move_axis(axis, -1), f"{self.node.op} {select_last_index}"
-        place = lines.to("line", lines.shape[:-1], name)
+        axis, name = axis_of(axis, x.rank), f"{self.node.op} {select_last_index}"
+        place = x.move_axis(axis, -1).to("line", (*x.shape[:axis], *x.shape[axis + 1 :]), name)
         return place.reshape(*kept(x, (axis,))) if keepdims else place, "int64"
 
     ArgMin = ArgMax
@@ -1600,23 +1592,12 @@ class Operators:
         return out.cut(axis, None, None, -1) if reverse else out
 
     def BatchNormalization(
-        self,
-        x: Val,
-        scale: Val,
-        bias: Val,
-        mean: Val,
-        var: Val,
-        *,
-        epsilon=1e-5,
-        training_mode=0,
+        self, x: Val, scale: Val, bias: Val, mean: Val, var: Val, *, epsilon=1e-5, training_mode=0,
         momentum=0.9,
-    ) -> Val:
+    ) -> Val:  # fmt: skip
         need(not training_mode, "training")
         factor = scale / root(var + epsilon)
         return x * channels(factor, x.rank) + channels(bias - mean * factor, x.rank)
-
-    def InstanceNormalization(self, x: Val, scale: Val, bias: Val, *, epsilon=1e-5) -> Val:
-        return standardise(x, spatial(x), epsilon)[0] * channels(scale, x.rank) + channels(bias, x.rank)
 
     def GroupNormalization(self, x: Val, scale: Val, bias: Val, *, epsilon=1e-5, num_groups: Any) -> Val:
         n, c = x.shape[:2]
@@ -1732,7 +1713,8 @@ class Operators:
     ) -> Val:  # fmt: skip
         need(mode in ("nearest", "linear", "cubic"), f"resizing by {mode}")
         axes = [axis_of(a, x.rank) for a in axes or range(x.rank)]
-        need(not antialias and keep_aspect_ratio_policy == "stretch", "antialias, or an aspect ratio")
+        plain = not antialias and not exclude_outside and keep_aspect_ratio_policy == "stretch"
+        need(plain, "antialias, what is outside, or an aspect ratio")
         if sizes:
             scales = [Fraction(s, x.shape[i]) for s, i in zip(sizes, axes, strict=True)]
         sizes = sizes or [math.floor(x.shape[i] * s) for s, i in zip(scales or [], axes, strict=True)]
@@ -1753,7 +1735,7 @@ class Operators:
                 x = x.take(np.array([min(max(nearest(c), 0), n - 1) for c in places]), axis)
             else:
                 cubic = Fraction(cubic_coeff_a) if mode == "cubic" else None
-                matrix = np.array([weights_at(c, n, cubic, exclude_outside) for c in places], object)
+                matrix = np.array([weights_at(c, n, cubic) for c in places], object)
                 x = matmul(x.move_axis(axis, -1), self.run.number(matrix.T)).move_axis(-1, axis)
         return x
 
@@ -1888,6 +1870,9 @@ OPS: dict[str, Callable[..., Any]] = {
     "Mish": lambda x: x * tanh(log(exp(x) + 1)),
     "Softsign": lambda x: x / (absolute(x) + 1),
     "MatMul": matmul,
+    "InstanceNormalization": lambda x, scale, bias, *, epsilon=1e-5: (
+        standardise(x, spatial(x), epsilon)[0] * channels(scale, x.rank) + channels(bias, x.rank)
+    ),
     "GlobalAveragePool": lambda x: mean(x, spatial(x)),
     "GlobalMaxPool": lambda x: greatest(x, spatial(x)),
     "ReduceSum": reduction(total),
@@ -1909,12 +1894,7 @@ OPS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Check:
-    """The settings of a check, the same for every prime.
-
-    Attributes:
-        defined: the tensors that their defining expressions stand for.
-        until: the `time.process_time` at which it is given up.
-    """
+    """The settings of a check: `defined` tensors stand for their expressions, `until` bounds process time."""
 
     certificate: Certificate
     tensors: Tensors
@@ -2306,12 +2286,9 @@ def in_floats(val: Val, xs: list[Array], offs: list[Array], wide: Any) -> tuple[
 
 
 def check_definitions(check: Check, units: float) -> tuple[dict[str, float], dict[str, str]]:
-    """Compare each constant with the rounding of its expression.
+    """Return by how many units each constant differs from its expression, or why it is not its rounding.
 
     A unit is that of each element's last place; of 1 or more units of a vector, that of its largest element.
-
-    Returns:
-        Tensor -> units in the last place by which it differs, and tensor -> why its definition does not hold.
     """
     run = Run(check, 2097143, {})
     run.level = -1
