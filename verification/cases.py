@@ -41,6 +41,7 @@ from .jumps.epsilons import FACTOR, has_epsilon
 from .jumps.equalities import Equalities, find_apart
 from .jumps.exactness import Exactness
 from .jumps.excuses import excuse_failed, excuse_void, is_void
+from .jumps.few_rows import inputs_with_few_rows, rows_of_one_number
 from .jumps.selections import Selections
 from .jumps.singular import Singularities
 from .meaning import notes_of, with_meaning
@@ -103,7 +104,7 @@ class Cases:
         self._bending = Bending(self.graph)
         self._usual = ""
         self._differs, self._measures = False, True
-        self._selections = Selections(sides.graph, sides.source)
+        self._selections = Selections(sides.graph, sides.source, sides.target)
         self._fusion = Fusion(sides, self._selections)
         self._refused: list[tuple[str, str]] = []
         self._undefined = Undefined(sides.graph, sides.source)
@@ -183,6 +184,14 @@ class Cases:
             equal = equalise_inputs(self.graph, first)
             if equal is not None:
                 outputs += self._run_another(sizes, "equal inputs", equal)
+        if inputs is None:
+            run = partial(self.sides.source.run, calls=False)
+            for number, few in enumerate(inputs_with_few_rows(self.graph, run, first), 1):
+                outputs += self._run_another(sizes, f"few rows {number}", few)
+            self.covered.unreached += [
+                f"fewer rows of `{name}` than {most}"
+                for name, most in rows_of_one_number(self.graph, outputs)
+            ]
         if inputs is None and self._breakpoints.any:
             at = self._breakpoints.draw(sizes, self.seed + 1)
             outputs += [] if at is None else self._run_another(sizes, AT_BREAKPOINTS, at)

@@ -42,6 +42,42 @@ def test_scores_a_few_units_apart_may_exchange_rows(x: torch.Tensor, tmp_path: P
     assert "rounding decides what is selected" in report.render()
 
 
+class Twice(nn.Module):
+    """The best of numbers that are computed twice, by sums in another order."""
+
+    def __init__(self, parts: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(5)
+        self.wide = nn.Parameter(torch.randn(6, 600, generator=generator))
+        self.back = nn.Parameter(torch.randn(600, generator=generator))
+        self.parts = parts
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        waves = (x @ self.wide).sin()
+        pieces = zip(waves.chunk(self.parts, 1), self.back.chunk(self.parts), strict=True)
+        best, at = torch.cat([waves @ self.back, torch.stack([a @ b for a, b in pieces]).sum(0)]).topk(40)
+        return best, at
+
+
+def test_rows_may_be_exchanged_in_a_net_of_the_same_framework(x: torch.Tensor, tmp_path: Path) -> None:
+    graph = regraft.load(Twice(2), (x,), dynamic_batch=False)
+    other = regraft.rewrite(regraft.load(Twice(100), (x,), dynamic_batch=False), to="torch").graph
+    regraft.save(other, tmp_path / "net", to="torch")
+    assert not torch.equal(Twice(2)(x)[1], Twice(100)(x)[1])
+    report = regraft.verify(graph, tmp_path / "net")
+    assert report.passed, report.render()
+
+
+def test_topk_gives_tensors_that_a_view_takes(tmp_path: Path) -> None:
+    class Viewed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.topk(2, dim=1)[0].view(-1)
+
+    x = torch.randn(3, 5)
+    graph = regraft.load(Viewed(), (x,))
+    assert regraft.verify(graph, written(Viewed(), x, tmp_path / "net.onnx")).passed
+
+
 @pytest.mark.parametrize("off", [1e-4, -1e-5])
 def test_another_order_is_a_difference(off: float, x: torch.Tensor, tmp_path: Path) -> None:
     graph = regraft.load(Best(), (x,), dynamic_batch=False)

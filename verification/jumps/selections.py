@@ -2,52 +2,72 @@
 
 A detector keeps boxes by their scores, best first. Where two scores are a few units in the last place apart,
 or one is as close to a threshold, another runtime exchanges two rows of the result, or has one more. That is
-no fault where the source's own graph gives the target's whole result, and gives the source's once it selects
-by the source's own values, which are its own but for rounding.
+no fault where the source's own graph gives the source's whole result once it selects by the source's values,
+and the target's once it selects by the target's, and both are the graph's own values but for rounding. How
+far rounding moves those is measured while the selection stays, so that no element has another place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...ir import Builder, Graph, Operator, TensorType, Value
-from ..compare import EPSILON, kind_of
+from ..compare import EPSILON, IMPLAUSIBLE, kind_of
+from ..conditioning import change_inputs, make_changes
 from ..probes import copy_to_probe
 from ..report import OutputRow
 from ..runners.onnx_runner import OnnxRunner
+from ..runners.onnx_selected import FINDS, selecting_operands
 from ..runners.runs import Run, Runner, Selecting
 
 _UNITS = 256
-"""Units in the last place of the largest value, within which rounding is what parts two values."""
+"""Units in the last place of the largest value, within which rounding parts two values however measured."""
 
-_ROUNDS = 8
+_MULTIPLE = 16
+"""How many times as far as one unit in each input and weight moves them: sums of products moved 8 times."""
+
+_ROUNDS = 12
 """Runs in which values that depend on what others select are found."""
 
-_ORDERS = frozenset({"ArgMax", "ArgMin", "NonMaxSuppression", "TopK"})
-_COMPARES = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
-_FINDS = frozenset({"Compress", "NonMaxSuppression", "NonZero"})
+Arrays = Sequence[np.ndarray]
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A run of the graph that selects by given values.
+
+    Attributes:
+        given: the inputs, and the values to select by.
+        chosen: number of a value -> the array to select by in its place.
+        arrays: the outputs, then the values that the graph computed itself.
+    """
+
+    given: dict[str, np.ndarray]
+    chosen: dict[int, np.ndarray] = field(default_factory=dict)
+    arrays: list[np.ndarray] = field(default_factory=list)
 
 
 class Selections:
-    """The floating-point values by which a graph selects elements: of orders, and of thresholds.
+    """The floating-point values by which a graph selects elements: of orders, thresholds and steps.
 
     Args:
         graph: the source's graph; it is not changed.
-        runner: the source's runner.
+        source: the source's runner.
+        target: the target's.
     """
 
-    def __init__(self, graph: Graph, runner: Runner) -> None:
-        self._graph, self._runner = graph, runner
+    def __init__(self, graph: Graph, source: Runner, target: Runner) -> None:
+        self._graph, self._source, self._target = graph, source, target
         self._values: list[Value] = []
         operators = graph.operators()
-        finds = any(node.op_type in _FINDS for node in operators)
+        finds = any(node.op_type in FINDS for node in operators)
         for node in operators:
-            if node.domain or not (node.op_type in _ORDERS or (finds and node.op_type in _COMPARES)):
+            if node.domain:
                 continue
-            for value in graph.operands(node.key)[: _read(node)]:
+            for value in graph.operands(node.key)[selecting_operands(node.op_type, finds=finds)]:
                 if value is not None and value not in self._values and _is_computed(graph, value):
                     self._values.append(value)
 
@@ -64,7 +84,7 @@ class Selections:
         """
         from ..streaming.deciding import costs_less_in_pieces
 
-        if not self._values or all(row.passed for row in rows) or not isinstance(self._runner, Selecting):
+        if not self._values or all(row.passed for row in rows) or not isinstance(self._source, Selecting):
             return rows
         if costs_less_in_pieces(self._graph):
             return rows
@@ -73,7 +93,7 @@ class Selections:
             return rows
         try:
             units = self._units_apart(inputs, *sides)
-        except Exception:  # the source's code, and the graph on values of another run, may raise any
+        except Exception:  # the models' code, and the graph on values of another run, may raise any
             return rows
         if units is None:
             return rows
@@ -91,46 +111,75 @@ class Selections:
             for row, array in zip(rows, sides[0], strict=True)
         ]
 
-    def _units_apart(
-        self, inputs: Mapping[str, np.ndarray], source: Sequence[np.ndarray], target: Sequence[np.ndarray]
-    ) -> int | None:
+    def _units_apart(self, inputs: Mapping[str, np.ndarray], source: Arrays, target: Arrays) -> int | None:
         """Return how far apart values are of which one graph makes both outputs; None where it does not."""
-        assert isinstance(self._runner, Selecting)
-        runner = self._make_replaceable()
-        own = len(self._graph.outputs)
-        given = {**inputs}
-        for number, value in enumerate(self._values):
-            given |= _replacement(number, np.zeros((), self._graph.known_type(value).dtype), is_used=False)
+        assert isinstance(self._source, Selecting)
+        runner, own = self._make_replaceable(), len(self._graph.outputs)
         try:
-            arrays = [array for _, array in runner.run(given, calls=False).outputs]
-            if not (all(map(_are_close, arrays[:own], target)) or self._gives_when_fused(inputs, target)):
+            plain = _Followed({**inputs})
+            for number, value in enumerate(self._values):
+                type_ = self._graph.known_type(value)
+                plain.given |= _replacement(number, np.zeros((), type_.dtype), is_used=False)
+            plain.arrays = [array for _, array in runner.run(plain.given, calls=False).outputs]
+            followed = self._follow(runner, plain, self._source.selected_values(inputs))
+            moved = self._measure(runner, inputs, followed)
+            if not all(map(_are_close, followed.arrays[:own], source, moved[:own])):
                 return None
-            theirs = self._runner.selected_values(inputs)
-            chosen: dict[int, np.ndarray] = {}
-            for _ in range(_ROUNDS):
-                before = len(chosen)
-                for number, array in enumerate(arrays[own:]):
-                    match = next((a for a in theirs if _units(a, array) <= _UNITS), None)
-                    if number not in chosen and match is not None:
-                        chosen[number] = match.reshape(array.shape)
-                        given |= _replacement(number, chosen[number], is_used=True)
-                arrays = [array for _, array in runner.run(given, calls=False).outputs]
-                if len(chosen) == before:
-                    break
-            units = max((_units(chosen[n], arrays[own + n]) for n in chosen), default=np.inf)
-            is_equal = all(map(_are_close, arrays[:own], source))
+            if not _is_rounding(followed, moved, own):
+                return None
+            for given in self._ways_of_target(runner, plain, inputs):
+                outputs = given.arrays[:own]
+                if all(map(_are_close, outputs, target, moved[:own])) and _is_rounding(given, moved, own):
+                    sides = (followed, given)
+                    return int(np.ceil(max(_units_of(side, own) for side in sides)))
+            return None
         finally:
             runner.close()
-        return int(np.ceil(units)) if is_equal and units <= _UNITS else None
 
-    def _gives_when_fused(self, inputs: Mapping[str, np.ndarray], target: Sequence[np.ndarray]) -> bool:
-        """Whether the graph gives the target's outputs with operators fused, which rounds otherwise."""
-        runner = OnnxRunner(copy_to_probe(self._graph))
+    def _ways_of_target(
+        self, runner: OnnxRunner, plain: _Followed, inputs: Mapping[str, np.ndarray]
+    ) -> Iterator[_Followed]:
+        """Yield runs of the graph that may select as the target does."""
+        yield plain
+        if isinstance(self._target, Selecting):
+            yield self._follow(runner, plain, self._target.selected_values(inputs))
+        fused = OnnxRunner(copy_to_probe(self._graph))
         try:
-            found = [array for _, array in runner.run(inputs, calls=False).outputs]
+            yield _Followed({}, {}, [array for _, array in fused.run(inputs, calls=False).outputs])
         finally:
-            runner.close()
-        return all(map(_are_close, found, target))
+            fused.close()
+
+    def _follow(self, runner: OnnxRunner, plain: _Followed, theirs: Arrays) -> _Followed:
+        """Run the graph by the values of a side, the nearest of its own, as far as they can be found."""
+        own = len(self._graph.outputs)
+        found = _Followed(dict(plain.given), {}, plain.arrays)
+        for _ in range(_ROUNDS):
+            known = len(found.chosen)
+            for number, array in enumerate(found.arrays[own:]):
+                if number in found.chosen:
+                    continue
+                nearest = min(theirs, key=lambda a, array=array: _apart(a, array), default=array)
+                if _apart(nearest, array) <= IMPLAUSIBLE:
+                    found.chosen[number] = nearest.reshape(array.shape)
+                    found.given |= _replacement(number, found.chosen[number], is_used=True)
+            if len(found.chosen) == known:
+                break
+            found.arrays = [array for _, array in runner.run(found.given, calls=False).outputs]
+        return found
+
+    def _measure(
+        self, runner: OnnxRunner, inputs: Mapping[str, np.ndarray], followed: _Followed
+    ) -> list[float]:
+        """Return how far one unit in each input and weight moves what the graph gives at most."""
+        moved = [0.0] * len(followed.arrays)
+        for change in make_changes(1):
+            given = {**followed.given, **change_inputs(inputs, change)}
+            with runner.altered(change):
+                again = [array for _, array in runner.run(given, calls=False).outputs]
+            for at, (a, b) in enumerate(zip(followed.arrays, again, strict=True)):
+                if kind_of(a) in "fc":
+                    moved[at] = max(moved[at], _apart(b, a))
+        return moved
 
     def _make_replaceable(self) -> OnnxRunner:
         """Return a runner of the graph that selects by given values, with its own as further outputs."""
@@ -152,11 +201,6 @@ def _replacement(number: int, array: np.ndarray, *, is_used: bool) -> dict[str, 
     return {f"is used {number}": np.array(is_used), f"selected by {number}": array}
 
 
-def _read(node: Operator) -> int:
-    """Return how many of an operator's operands are values that it selects by."""
-    return 1 if node.op_type in ("ArgMax", "ArgMin", "TopK") else 2
-
-
 def _is_computed(graph: Graph, value: Value) -> bool:
     type_ = graph.type_of(value)
     floats = type_ is not None and type_.shape is not None and type_.dtype in ("float32", "float64")
@@ -167,8 +211,8 @@ def _are_other_kinds(a: np.ndarray, b: np.ndarray) -> bool:
     return kind_of(a) != kind_of(b) or a.ndim != b.ndim
 
 
-def _units(a: np.ndarray, b: np.ndarray) -> float:
-    """Return how far apart two arrays are, in units of the largest; infinite where shapes do not agree."""
+def _apart(a: np.ndarray, b: np.ndarray) -> float:
+    """Return how far apart two arrays are, as a share of the largest; infinite where shapes do not agree."""
     if a.dtype != b.dtype or [n for n in a.shape if n != 1] != [n for n in b.shape if n != 1]:
         return np.inf
     a, b = a.reshape(b.shape).astype(np.float64), b.astype(np.float64)
@@ -177,11 +221,29 @@ def _units(a: np.ndarray, b: np.ndarray) -> float:
         return np.inf
     largest = float(np.abs(b[finite]).max(initial=0.0))
     apart = float(np.abs(a[finite] - b[finite]).max(initial=0.0))
-    return apart / (largest * EPSILON["float32"]) if apart else 0.0
+    return apart / largest if apart and largest else apart and np.inf
 
 
-def _are_close(found: np.ndarray, wanted: np.ndarray) -> bool:
+def _bound(array: np.ndarray, moved: float) -> float:
+    """Return how far rounding may part an array from another of it, as a share of the largest."""
+    return min(max(_UNITS * EPSILON[array.dtype.name], _MULTIPLE * moved), IMPLAUSIBLE)
+
+
+def _is_rounding(followed: _Followed, moved: Sequence[float], own: int) -> bool:
+    """Whether the values that a run selected by are the graph's own but for rounding."""
+    values = followed.arrays[own:]
+    return all(
+        _apart(array, values[n]) <= _bound(values[n], moved[own + n]) for n, array in followed.chosen.items()
+    )
+
+
+def _units_of(followed: _Followed, own: int) -> float:
+    values = followed.arrays[own:]
+    return max((_apart(a, values[n]) for n, a in followed.chosen.items()), default=0.0) / EPSILON["float32"]
+
+
+def _are_close(found: np.ndarray, wanted: np.ndarray, moved: float) -> bool:
     """Whether two results are one but for rounding."""
     if kind_of(wanted) in "fc":
-        return _units(found, wanted) <= _UNITS
+        return _apart(found, wanted) <= _bound(wanted, moved)
     return found.shape == wanted.shape and bool((found == wanted).all())

@@ -26,6 +26,7 @@ from ..structure.settings import ratios_in
 from ..structure.sharing import Held
 from .onnx_metadata import read_calls
 from .onnx_rounding import KERNEL_ERRORS, is_rounded, round_results
+from .onnx_selected import FINDS, selecting_operands
 from .onnx_sessions import open_session, run_part, run_session, session_options
 from .onnx_slices import Slices, values_read
 from .onnx_weights import Weights, give_weights, split_graph, split_weights, values_of
@@ -296,6 +297,19 @@ class OnnxRunner:
         found = OnnxRunner(model, threads=self._threads, optimised=self._optimised)
         found._folder = self._folder  # where values that are not in the file lie
         return found
+
+    def selected_values(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Return the values by which a run selects elements; see `Selecting`."""
+        nodes = [node for node in self._model.graph.node if not node.domain]
+        finds = any(node.op_type in FINDS for node in nodes)
+        known = {t.name for t in self._model.graph.initializer}
+        read = [v for n in nodes for v in n.input[selecting_operands(n.op_type, finds=finds)]]
+        names = [name for name in dict.fromkeys(read) if name and name not in known]
+        feeds = self._feeds(inputs)
+        computed = [name for name in names if name not in feeds]
+        found = run_session(self._whole(tuple(computed)), computed, feeds) if computed else []
+        values = {**feeds, **dict(zip(computed, found, strict=True))}
+        return [values[name] for name in names if values[name].dtype.kind == "f"]
 
     def _feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if set(self.inputs) <= set(inputs):

@@ -220,10 +220,10 @@ class Varying(Protocol):
 
 @runtime_checkable
 class Selecting(Protocol):
-    """A runner that shows the values by which its source selects elements."""
+    """A runner that shows the values by which its model selects elements."""
 
     def selected_values(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Return what was ordered, compared or suppressed in a run, in order."""
+        """Return what was ordered, compared, suppressed or rounded in a run, in order."""
         ...
 
 

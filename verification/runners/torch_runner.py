@@ -22,12 +22,14 @@ from ...frontends.torch_module.export.tensors import (
 )
 from ...frontends.torch_module.modules.live_state import Untouched
 from ...frontends.torch_module.modules.tensor_classes import plain_parts
-from ...ir import Graph, ModelError, Operator, walk_operators
+from ...ir import Graph, ModelError, Operator, numpy_dtype, walk_operators
 from ..training.step import Step
 from .eager_runner import CallNames, EagerRunner
 from .runs import ELUS, CallRecord, Changing, ElementProbe, KernelErrors, Placeholder, Run
 
 if TYPE_CHECKING:
+    import torch
+
     from ...frontends.training_script import RecipeFunction
     from ...ir.recipe import UpdateRule
     from ..recipes.torch_training import TorchTraining
@@ -112,10 +114,12 @@ class TorchRunner(EagerRunner):
                 for handle in handles:
                     handle.remove()
             # inside, because what it returned may be a buffer whose values are put back at the end
-            found = [x for x in pytree.tree_leaves(result) if x is not None and not isinstance(x, str)]
+            found = [x for x in pytree.tree_leaves(result) if not isinstance(x, str)]
+            rows = self._no_rows if len(found) == len(self._graph.outputs) else {}
             arrays = [
                 self._values(as_real(x)).copy() if isinstance(x, torch.Tensor) else array_of_number(x)
-                for x in found
+                for x in (rows.get(at) if x is None else x for at, x in enumerate(found))
+                if x is not None
             ]
         names = [name for name, _ in self._graph.outputs]
         if len(names) != len(arrays):
@@ -126,6 +130,18 @@ class TorchRunner(EagerRunner):
             dict(sorted(records.items(), key=lambda item: order.get(item[0], len(order)))),
             self._store,
         )
+
+    @cached_property
+    def _no_rows(self) -> dict[int, torch.Tensor]:
+        """Number of an output whose rows data select -> one without rows, which models give as None."""
+        found: dict[int, torch.Tensor] = {}
+        for at, (_, value) in enumerate(self._graph.outputs):
+            type_ = self._graph.type_of(value)
+            if type_ is not None and type_.shape and not isinstance(type_.shape[0], int):
+                rest = [n for n in type_.shape[1:] if isinstance(n, int)]
+                if len(rest) == len(type_.shape) - 1:
+                    found[at] = tensor_of(np.zeros((0, *rest), numpy_dtype(type_.dtype)))
+        return found
 
     def meets_open_operator(self, inputs: Mapping[str, np.ndarray]) -> bool:
         """Whether NaN enters an operator whose documents leave open what it gives of it; see `Tracing`."""
@@ -140,7 +156,7 @@ class TorchRunner(EagerRunner):
         return bool(watching.met)
 
     def selected_values(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Return what was ordered, compared or suppressed in a run; see `Selecting`."""
+        """Return the values by which a run selects elements; see `Selecting`."""
         from .torch_selected import selected_values
 
         with self._ready(), selected_values() as found:

@@ -113,7 +113,8 @@ def _in_order() -> TorchFunctionMode:
         given = dict(zip(("input", "k", "dim", "largest"), args, strict=False)) | kwargs
         dim, descending = given.get("dim", -1), given.get("largest", True)
         found = torch.sort(given["input"], dim=dim, descending=descending, stable=True)
-        return torch.return_types.topk([t.narrow(dim, 0, given["k"]) if t.dim() else t for t in found])  # type: ignore[attr-defined]
+        first = [t.narrow(dim, 0, given["k"]).contiguous() if t.dim() else t for t in found]
+        return torch.return_types.topk(first)  # type: ignore[attr-defined]
 
     def take_in_order(*args: Any, **kwargs: Any) -> Any:
         given = {"dim": -1, "keepdim": False} | dict(

@@ -39,22 +39,24 @@ class Detector(nn.Module):
 
 
 class OverImages(Detector):
-    """A loop over images that goes on to the next where no box is left, twice."""
+    """A loop over images that goes on to the next where no box is left, twice, and gives None for them."""
 
-    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+    overlap, apart, first = 0.2, 100.0, 0
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor | None]:
         _, every_box, every_score = self.predict(x)
-        found = [torch.zeros(0, 6)] * len(x)
+        found: list[torch.Tensor | None] = [None] * len(x)
         for image, (boxes, scores) in enumerate(zip(every_box, every_score, strict=True)):
             kept = scores.amax(1) > self.least
             boxes, scores = boxes[kept], scores[kept]
             if not boxes.shape[0]:
                 continue
             score, kind = scores.max(1, keepdim=True)
-            rows = torch.cat([boxes, score, kind.float()], 1)[score.view(-1) > self.least + 0.1]
+            rows = torch.cat([boxes, score, kind.float() + self.first], 1)[score.view(-1) > self.least + 0.1]
             if rows.shape[0] == 0:
                 continue
             rows = rows[rows[:, 4].argsort(descending=True)[:40]]
-            at = OPERATORS.nms(rows[:, :4] + rows[:, 5:] * 100, rows[:, 4], 0.45)
+            at = OPERATORS.nms(rows[:, :4] + rows[:, 5:] * self.apart, rows[:, 4], self.overlap)
             found[image] = rows[at[:10]]
         return found
 
@@ -144,12 +146,24 @@ def test_a_detector_selects_what_its_source_selects_also_nothing(
         with torch.no_grad():
             wanted, written = model(images), net(images)
         run = session.run(None, {session.get_inputs()[0].name: images.numpy()})
-        for each, mine, theirs in zip(wanted, written, run, strict=True):
+        for rows, mine, theirs in zip(wanted, written, run, strict=True):
+            each = torch.zeros(0, 6) if rows is None else rows
             counts.add(len(each))
             for found in (mine.numpy(), theirs):
                 np.testing.assert_allclose(found, each, rtol=1e-4, atol=1e-4)
     assert 0 in counts
     assert max(counts) > 3
+
+
+def test_another_selection_is_a_difference(tmp_path: Path) -> None:
+    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    graph = regraft.load(OverImages().eval(), (x,), dynamic_batch=False)
+    for setting, value in (("least", 0.32), ("overlap", 0.4), ("first", 1)):
+        wrong = OverImages().eval()
+        setattr(wrong, setting, value)
+        other = regraft.rewrite(regraft.load(wrong, (x,), dynamic_batch=False)).graph
+        report = regraft.verify(graph, other, causes=False)
+        assert report.render().startswith("DIFFERENT"), (setting, report.render())
 
 
 def test_a_branch_on_a_count_is_refused_at_its_line() -> None:
