@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from checker_table import write_checker
 from coverage_tables import write_certificates, write_certified, write_corpora
 from difference_tables import write_differences, write_releases
 from mint_table import write_mint
@@ -23,6 +24,9 @@ from regraft.commands.language import say, say_lines
 ROOT = Path(__file__).resolve().parents[2]
 LINE = re.compile(r"^% generated: ([\w-]+)$", re.MULTILINE)
 WORDS = {
+    "part": "部分",
+    "lines": "行数",
+    "purpose": "用途",
     "measured": "测量",
     "equal to torch": "与 torch 相同",
     "different": "不同",
@@ -281,6 +285,7 @@ GENERATED: dict[str, Callable[[Writer], None]] = {
     "corpora": write_corpora,
     "certificates": write_certificates,
     "certified": write_certified,
+    "checker": write_checker,
     "differences": write_differences,
     "releases": write_releases,
     "mint": write_mint,
