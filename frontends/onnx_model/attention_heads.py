@@ -53,6 +53,7 @@ def attend(
     *,
     width: int,
     cap: float = 0.0,
+    sinks: Value | None = None,
 ) -> Value:
     """Return softmax(q k' * scale + bias) v of heads, put together again.
 
@@ -65,6 +66,7 @@ def attend(
         scale: their factor; without one, that of the size of a head.
         width: the size of a head of the values.
         cap: the limit that a tanh keeps the scores in; 0 for none.
+        sinks: a score for each head, (1, heads, 1, 1), which takes a share of attention from the keys.
 
     Raises:
         UnsupportedError: when the number or the size of the heads is not known.
@@ -78,6 +80,13 @@ def attend(
         limit = call.scalar_like(cap, scores)
         scores = call.op("Mul", call.op("Tanh", call.op("Div", scores, limit)), limit)
     scores = scores if bias is None else call.op("Add", scores, bias)
-    mixed = call.op("MatMul", call.op("Softmax", scores, axis=-1), v)
+    if sinks is None:
+        shares = call.op("Softmax", scores, axis=-1)
+    else:
+        lead = call.op("Slice", call.op("Shape", scores), call.ints([0]), call.ints([3]))
+        column = call.op("Expand", sinks, call.op("Concat", lead, call.ints([1]), axis=0))
+        shares = call.op("Softmax", call.op("Concat", scores, column, axis=-1), axis=-1)
+        shares = call.op("Slice", shares, call.ints([0]), call.ints([-1]), call.ints([3]))
+    mixed = call.op("MatMul", shares, v)
     joined = call.op("Transpose", mixed, perm=[0, 2, 1, 3])
     return call.op("Reshape", joined, call.ints([0, 0, heads * width]))

@@ -10,7 +10,7 @@ from .attention_heads import attend, heads_apart, size_of_heads
 from .call import Call
 from .classical import CLASSICAL
 from .fused_decoder import DECODERS
-from .fused_quantised import QUANTISED, Rule
+from .fused_quantised import QUANTISED, Rule, real
 from .traced_operators import RULES, TRACED
 
 FUSED = Table[Rule](QUANTISED, DECODERS)
@@ -37,12 +37,18 @@ def _transposed(call: Call, value: Value) -> Value:
     return call.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
+def _batches_first(call: Call, value: Value) -> Value:
+    """Return a matrix whose rows stand before its batches with the rows behind them."""
+    rank = len(call.graph.known_type(value).shape or ())
+    return call.op("Transpose", value, perm=[*range(1, rank - 1), 0, rank - 1])
+
+
 @FUSED.op("FusedMatMul", "TransposeMatMul")
 def fused_matmul(call: Call) -> Value:
     """Return a product of matrices, transposed where asked, times a number."""
     a, b = call.value(0), call.value(1)
-    if call.take("transBatchA", 0) or call.take("transBatchB", 0):
-        raise call.unsupported("expected batches in their place")
+    a = _batches_first(call, a) if call.take("transBatchA", 0) else a
+    b = _batches_first(call, b) if call.take("transBatchB", 0) else b
     a = _transposed(call, a) if call.take("transA", 0) else a
     b = _transposed(call, b) if call.take("transB", 0) else b
     product, alpha = call.op("MatMul", a, b), call.take("alpha", 1.0)
@@ -139,6 +145,19 @@ def skip_layer_norm(call: Call) -> list[Value] | Value:
     return [found, found, found, x]
 
 
+@FUSED.op("ExpandDims")
+def expand_dims(call: Call) -> Value:
+    """Return a value with one axis more."""
+    axis = call.op("Cast", call.op("Reshape", call.value(1), call.ints([1])), to=7)
+    return call.op("Unsqueeze", call.value(0), axis)
+
+
+@FUSED.op("Trilu")
+def trilu(call: Call) -> Value:
+    """ONNX's own, before it was there."""
+    return call.op("Trilu", *call.operands, **call.attributes)
+
+
 @FUSED.op("SimplifiedLayerNormalization")
 def simplified_layer_norm(call: Call) -> Value:
     """RMSNormalization by its first name."""
@@ -175,105 +194,147 @@ def embed_layer_norm(call: Call) -> list[Value]:
     found = call.op("LayerNormalization", total, call.value(5), call.value(6), axis=-1, epsilon=epsilon)
     mask = call.optional(7)
     if mask is None:
-        index = call.constant(0, "int32")
+        batch = call.op("Slice", call.op("Shape", words), call.ints([0]), call.ints([1]))
+        index = call.op("Expand", call.constant(0, "int32"), batch)
     else:
-        index = call.op("ReduceSum", mask, call.ints([1]), keepdims=0)
+        kept = call.op("Cast", call.op("Equal", mask, call.constant(1, "int32")), to=6)
+        index = call.op("ReduceSum", kept, call.ints([1]), keepdims=0)
     return [found, index, total]
 
 
-def _mask_bias(call: Call, mask: Value, like: Value) -> Value:
-    """Return the bias that a mask of 1 for kept and 0 for hidden adds to the scores."""
+def _mask_bias(call: Call, mask: Value, keys: Value) -> Value:
+    """Return the bias that a mask, above 0 for what is kept, adds to the scores.
+
+    Args:
+        call: the operator.
+        mask: the mask, or how many keys each example has.
+        keys: in heads, (batch, heads, length, size).
+    """
     filter_value = call.take("mask_filter_value", -10000.0)
     rank = len(call.graph.known_type(mask).shape or ())
     if rank == 1:
-        mask = _kept_keys(call, mask, like)
-    elif rank == 2:
-        mask = call.op("Unsqueeze", mask, call.ints([1, 2]))
-    elif rank == 3:
-        mask = call.op("Unsqueeze", mask, call.ints([1]))
+        kept = _kept_keys(call, mask, keys)
+    elif rank in (2, 3):
+        mask = call.op("Unsqueeze", mask, call.ints([1, 2] if rank == 2 else [1]))
+        kept = call.op("Greater", mask, call.scalar_like(0, mask))
     else:
         raise call.unsupported(f"expected a mask of 1 to 3 dimensions, got {rank}")
-    kept = call.op("Cast", mask, to=1)
-    hidden = call.op("Sub", call.constant(1.0, "float32"), kept)
-    found = call.op("Mul", hidden, call.constant(filter_value, "float32"))
-    return call.op("CastLike", found, like)
+    return call.op("Where", kept, call.scalar_like(0.0, keys), call.scalar_like(filter_value, keys))
 
 
-def _kept_keys(call: Call, lengths: Value, like: Value) -> Value:
+def _kept_keys(call: Call, lengths: Value, keys: Value) -> Value:
     """Whether each key lies within the length of its example, as (batch, 1, 1, keys)."""
-    stated, shape = call.graph.known_type(lengths).shape, call.graph.known_type(like).shape
+    stated, shape = call.graph.known_type(lengths).shape, call.graph.known_type(keys).shape
     if stated is None or shape is None or stated[0] != shape[0] or stated[0] is None:
         raise call.unsupported("expected a mask of one length for each example")
     rows = call.op("Unsqueeze", call.op("Cast", lengths, to=7), call.ints([1, 2, 3]))
-    return call.op("Less", _places(call, like), rows)
+    return call.op("Less", _places(call, keys, 2), rows)
 
 
-def _places(call: Call, x: Value) -> Value:
-    """Return 0, 1, 2… for the second axis of a value."""
-    length = call.op("Gather", call.op("Shape", x), call.constant(1), axis=0)
+def _places(call: Call, x: Value, axis: int) -> Value:
+    """Return 0, 1, 2… for an axis of a value."""
+    length = call.op("Gather", call.op("Shape", x), call.constant(axis), axis=0)
     return call.op("Range", call.constant(0), length, call.constant(1))
 
 
-def _without_later_keys(call: Call, bias: Value | None, q: Value, k: Value) -> Value:
-    """Return what is added to scores, with the least number there is where a key lies behind the query."""
-    queries = call.op("Unsqueeze", _places(call, q), call.ints([1]))
-    hidden = call.op("Greater", _places(call, k), queries)
+def _without_later_keys(call: Call, bias: Value | None, q: Value, k: Value, *, behind: bool) -> Value:
+    """Return what is added to scores, with the least number there is where a key lies behind the query.
+
+    Args:
+        call: the operator.
+        bias: what is added to all scores.
+        q: queries in heads.
+        k: keys in heads.
+        behind: whether the queries are the last of the keys, behind those of earlier runs.
+    """
+    queries, keys = _places(call, q, 2), _places(call, k, 2)
+    if behind:
+        length = call.op("Gather", call.op("Shape", q), call.constant(2), axis=0)
+        total = call.op("Gather", call.op("Shape", k), call.constant(2), axis=0)
+        queries = call.op("Add", queries, call.op("Sub", total, length))
+    hidden = call.op("Greater", keys, call.op("Unsqueeze", queries, call.ints([1])))
     least = call.scalar_like(float(np.finfo(numpy_dtype(call.graph.known_type(q).dtype)).min), q)
     return call.op("Where", hidden, least, call.scalar_like(0.0, q) if bias is None else bias)
 
 
-@FUSED.op("Attention")
+def _masked_attention(
+    call: Call, q: Value, k: Value, v: Value, past: tuple[Value, Value] | None, mask: Value | None
+) -> tuple[Value, Value, Value]:
+    """Return attention of heads behind the keys and values of earlier runs, and all keys and values."""
+    scale, added, causal = call.take("scale"), call.optional(5), call.take("unidirectional", 0)
+    if past is not None:
+        k, v = (call.op("Concat", old, new, axis=2) for old, new in zip(past, (k, v), strict=True))
+    total = None if mask is None else _mask_bias(call, mask, k)
+    if added is not None:
+        total = added if total is None else call.op("Add", total, added)
+    if causal:
+        total = _without_later_keys(call, total, q, k, behind=past is not None)
+    return attend(call, q, k, v, total, scale, width=size_of_heads(call, v)), k, v
+
+
+@FUSED.op("Attention", "QAttention")
 def attention(call: Call) -> list[Value]:
-    """Return self-attention of a projection: x W + b, in heads."""
-    heads, scale = call.take("num_heads"), call.take("scale")
-    if call.optional(4) is not None or any(call.node.output[1:]):
-        raise call.unsupported("expected no keys and values of earlier runs")
-    sizes = call.take("qkv_hidden_sizes")
-    causal = call.take("unidirectional", 0)
+    """Return self-attention of a projection: x W + b, in heads; of whole numbers as what they stand for."""
+    heads = call.take("num_heads")
     if call.take("do_rotary", 0):
         raise call.unsupported("expected attention without rotation of its own")
-    fused = call.op("MatMul", call.value(0), call.value(1))
-    bias = call.optional(2)
+    if call.take("past_present_share_buffer", 0):
+        raise call.unsupported("expected keys and values of earlier runs of their own length")
+    sizes = call.take("qkv_hidden_sizes")
+    x, weight, bias, mask, before = call.value(0), call.value(1), call.optional(2), call.optional(3), None
+    if call.operator == "QAttention":
+        x = real(call, x, call.value(3), call.optional(6))
+        weight = real(call, weight, call.value(4), call.optional(7), axis=1)
+        mask, before = call.optional(5), call.optional(8)
+        call.operands = [x, weight, bias]  # which has no bias of scores
+    else:
+        before = call.optional(4)
+    fused = call.op("MatMul", x, weight)
     fused = fused if bias is None else call.op("Add", fused, bias)
     shape = call.graph.known_type(fused).shape
     if shape is None or not isinstance(shape[-1], int):
         raise call.unsupported("expected a projection of static width")
     parts = sizes or [shape[-1] // 3] * 3
-    q, k, v = call.ops("Split", fused, call.ints(parts), outputs=3, axis=-1)
-    mask = call.optional(3)
-    added = call.optional(5)
-    total = None if mask is None else _mask_bias(call, mask, fused)
-    if added is not None:
-        total = added if total is None else call.op("Add", total, added)
-    total = _without_later_keys(call, total, q, k) if causal else total
-    q, k, v = (heads_apart(call, part, heads) for part in (q, k, v))
-    return [attend(call, q, k, v, total, scale, width=size_of_heads(call, v))]
+    projected = call.ops("Split", fused, call.ints(parts), outputs=3, axis=-1)
+    q, k, v = (heads_apart(call, part, heads) for part in projected)
+    past = None
+    if before is not None:
+        past = (
+            call.op("Gather", before, call.constant(0), axis=0),
+            call.op("Gather", before, call.constant(1), axis=0),
+        )
+    found, k, v = _masked_attention(call, q, k, v, past, mask)
+    if not any(call.node.output[1:]):
+        return [found]
+    both = (call.op("Unsqueeze", each, call.ints([0])) for each in (k, v))
+    return [found, call.op("Concat", *both, axis=0)]
 
 
 @FUSED.op("MultiHeadAttention")
 def multi_head_attention(call: Call) -> list[Value]:
-    """Attention of projections that are made before it."""
-    heads, scale = call.take("num_heads"), call.take("scale")
-    if any(call.optional(slot) is not None for slot in (6, 7)) or any(call.node.output[1:]):
-        raise call.unsupported("expected no keys and values of earlier runs")
-    causal = call.take("unidirectional", 0)
+    """Attention of projections that are made before it; keys and values may be in heads already."""
+    heads = call.take("num_heads")
+    if any(call.optional(slot) is not None for slot in (8, 9)) or any(call.node.output[3:]):
+        raise call.unsupported("expected no buffer of earlier runs, and no scores as an output")
     q, k, v = call.value(0), call.optional(1), call.optional(2)
-    if k is None or v is None or any(len(call.graph.known_type(each).shape or ()) != 3 for each in (q, k, v)):
-        raise call.unsupported("expected query, key and value of 3 dimensions")
+    if k is None or v is None:
+        raise call.unsupported("expected query, key and value")
+    given = [q, k, v]
+    ranks = [len(call.graph.known_type(each).shape or ()) for each in given]
     bias = call.optional(3)
+    if ranks not in ([3, 3, 3], [3, 4, 4]) or (bias is not None and ranks[1] == 4):
+        raise call.unsupported("expected query, key and value of 3 dimensions")
     if bias is not None:
-        widths = [call.graph.known_type(each).shape[-1] for each in (q, k, v)]  # type: ignore[index]
+        widths = [call.graph.known_type(each).shape[-1] for each in given]  # type: ignore[index]
         if not all(isinstance(width, int) for width in widths):
             raise call.unsupported("expected static widths")
         biases = call.ops("Split", bias, call.ints(widths), outputs=3, axis=0)  # type: ignore[arg-type]
-        q, k, v = (call.op("Add", each, b) for each, b in zip((q, k, v), biases, strict=True))
-    mask, added = call.optional(4), call.optional(5)
-    total = None if mask is None else _mask_bias(call, mask, q)
-    if added is not None:
-        total = added if total is None else call.op("Add", total, added)
-    total = _without_later_keys(call, total, q, k) if causal else total
-    q, k, v = (heads_apart(call, part, heads) for part in (q, k, v))
-    return [attend(call, q, k, v, total, scale, width=size_of_heads(call, v))]
+        given = [call.op("Add", each, b) for each, b in zip(given, biases, strict=True)]
+    pairs = zip(given, ranks, strict=True)
+    q, k, v = (each if rank == 4 else heads_apart(call, each, heads) for each, rank in pairs)
+    keys, values = call.optional(6), call.optional(7)
+    past = None if keys is None or values is None else (keys, values)
+    return list(_masked_attention(call, q, k, v, past, call.optional(4)))
 
 
 @FUSED.op("RotaryEmbedding")
@@ -284,10 +345,9 @@ def rotary_embedding(call: Call) -> Value:
         raise call.unsupported("expected a scale of 1")
     positions = call.value(1)
     if call.rank(1) == 1:  # where the first element of each example stands
-        if call.rank() != 3:
-            raise call.unsupported("expected 3 dimensions, or a position for each element")
-        rows = call.op("Unsqueeze", call.op("Add", positions, _places(call, call.value(0))), call.ints([0]))
-        lead = call.op("Slice", call.op("Shape", call.value(0)), call.ints([0]), call.ints([2]))
+        x, axis = call.value(0), 1 if call.rank() == 3 else 2
+        rows = call.op("Unsqueeze", call.op("Add", positions, _places(call, x, axis)), call.ints([0]))
+        lead = call.op("Gather", call.op("Shape", x), call.ints([0, axis]), axis=0)
         positions = call.op("Expand", rows, lead)
     how = {name: value for name, value in how.items() if value}
     return call.op("RotaryEmbedding", call.value(0), call.value(2), call.value(3), positions, **how)

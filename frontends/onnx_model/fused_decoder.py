@@ -26,10 +26,17 @@ def matmul_of_few_bits(call: Call) -> Value:
     packed, scales = call.array(1), call.array(2)
     if packed is None or scales is None:
         raise call.unsupported("expected weights and scales that the file holds")
-    if bits not in (2, 4, 8) or call.optional(4) is not None:
-        raise call.unsupported(f"expected whole numbers of 2, 4 or 8 bits in order, got {bits} bits")
+    if bits not in (2, 4, 8):
+        raise call.unsupported(f"expected whole numbers of 2, 4 or 8 bits, got {bits} bits")
     blocks = -(-k // size)
-    zeros = call.array(3)
+    zeros, groups = call.array(3), call.array(4)
+    if call.optional(4) is not None and (groups is None or groups.min() < 0 or groups.max() >= blocks):
+        raise call.unsupported("expected groups that the file holds, below the number of blocks")
+    if groups is not None and zeros is not None and zeros.dtype == np.uint8:
+        raise call.unsupported(
+            "expected no whole zero points beside groups, which ONNX Runtime leaves out on the CPU",
+            hint="store the zero points as floats, or the rows in the order of their groups",
+        )
     if call.optional(3) is not None and zeros is None:
         raise call.unsupported("expected zero points that the file holds")
     whole = _unpacked(packed.reshape(n, blocks, -1), bits)[:, :, :size]
@@ -40,14 +47,44 @@ def matmul_of_few_bits(call: Call) -> Value:
     else:
         zero = zeros.reshape(n, blocks, 1).astype(np.float32)
     dtype = numpy_dtype(call.dtype(0))
-    wide = (whole.astype(np.float32) - zero) * scales.reshape(n, blocks, 1).astype(np.float32)
-    weight = np.ascontiguousarray(wide.reshape(n, blocks * size)[:, :k].T.astype(dtype))
-    note = f"weights of {bits} bits in the file, of its MatMulNBits, are {call.dtype(0)} in the graph"
-    if note not in call.graph.origin.notes:
-        call.graph.origin.notes.append(note)
+    scale = scales.reshape(n, blocks, 1).astype(np.float32)
+    if groups is not None:  # the block of each row, whose scale and zero point it has
+        whole, zero, scale = whole.reshape(n, -1)[:, :k], zero[:, groups[:k], 0], scale[:, groups[:k], 0]
+    wide = (whole.astype(np.float32) - zero) * scale
+    weight = np.ascontiguousarray(wide.reshape(n, -1)[:, :k].T.astype(dtype))
+    _note_width(call, bits, call.dtype(0))
     product = call.op("MatMul", call.value(0), call.constant(weight))
     bias = call.optional(5)
     return product if bias is None else call.op("Add", product, bias)
+
+
+def _note_width(call: Call, bits: int, dtype: str) -> None:
+    note = f"weights of {bits} bits in the file, of its {call.operator}, are {dtype} in the graph"
+    if note not in call.graph.origin.notes:
+        call.graph.origin.notes.append(note)
+
+
+@DECODERS.op("GatherBlockQuantized")
+def gather_of_few_bits(call: Call) -> Value:
+    """Return rows of a table of small whole numbers, blocks of which have a scale each."""
+    stored, scales, zeros = call.array(0), call.array(2), call.array(3)
+    if stored is None or scales is None or (zeros is None and call.optional(3) is not None):
+        raise call.unsupported("expected a table, scales and zero points that the file holds")
+    rank, size = stored.ndim, call.take("block_size", 128)
+    axis, gathered = call.take("quantize_axis", 1) % rank, call.take("gather_axis", 0)
+    bits, is_packed = call.take("bits", 4), stored.dtype == np.uint8
+    if axis != rank - 1 or (is_packed and bits not in (2, 4, 8)):
+        raise call.unsupported("expected blocks on the last axis, of whole numbers of 2, 4 or 8 bits")
+    whole = _unpacked(stored, bits) if is_packed else stored
+    if zeros is not None:
+        zero = (_unpacked(zeros, bits)[..., : scales.shape[-1]] if is_packed else zeros).astype(np.float32)
+    else:
+        zero = np.full(scales.shape, 2 ** (bits - 1) if is_packed else 0, np.float32)
+    width = whole.shape[-1]
+    scale, zero = (np.repeat(each, size, -1)[..., :width] for each in (scales.astype(np.float32), zero))
+    table = ((whole.astype(np.float32) - zero) * scale).astype(scales.dtype)
+    _note_width(call, bits if is_packed else 4, call.dtype(2))
+    return call.op("Gather", call.constant(table), call.value(1), axis=gathered)
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
@@ -60,11 +97,12 @@ def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
 def group_query_attention(call: Call) -> list[Value]:
     """Return attention of more queries than keys, behind a cache, each row as long as it is said to be."""
     heads, groups = call.take("num_heads"), call.take("kv_num_heads")
-    for name in ("smooth_softmax", "qk_output", "k_quant_type", "v_quant_type"):
+    smooth, sinks = call.take("smooth_softmax", 0), call.optional(11)
+    for name in ("qk_output", "k_quant_type", "v_quant_type"):
         if call.take(name, 0) not in (0, -1, "NONE", b"NONE"):
             raise call.unsupported(f"expected attention without `{name}`")
-    if call.optional(11) is not None or any(call.node.output[3:]):
-        raise call.unsupported("expected attention without sinks and without scores as outputs")
+    if any(call.node.output[3:]):
+        raise call.unsupported("expected attention without scores as outputs")
     q, k, v = _projections(call, heads, groups)
     lengths = call.op("Reshape", call.op("Cast", call.value(5), to=7), call.ints([-1]))
     length = _size(call, q, 2)
@@ -82,7 +120,11 @@ def group_query_attention(call: Call) -> list[Value]:
     bias = _hidden(call, q, keys, places, lengths)
     size, scale, cap = size_of_heads(call, q), call.take("scale"), call.take("softcap", 0.0)
     k, v = (_repeated(call, x, groups, heads, size) for x in (keys, values))
-    y = attend(call, q, k, v, bias, scale, width=size, cap=cap)
+    if sinks is not None:
+        sinks = call.op("Reshape", sinks, call.ints([1, heads, 1, 1]))
+    elif smooth == 1:
+        sinks = call.op("Reshape", call.scalar_like(0.0, q), call.ints([1, 1, 1, 1]))
+    y = attend(call, q, k, v, bias, scale, width=size, cap=cap, sinks=sinks)
     return [y, keys, values]
 
 

@@ -22,8 +22,20 @@ _FLOAT = 1
 
 def _real(call: Call, slot: int) -> Value:
     """Return a quantised operand as a float; its scale and zero point are the next two."""
-    scale, zero = _single(call, call.value(slot + 1)), _single(call, call.optional(slot + 2))
-    return call.op("DequantizeLinear", call.value(slot), scale, zero)
+    return real(call, call.value(slot), call.value(slot + 1), call.optional(slot + 2))
+
+
+def real(call: Call, value: Value, scale: Value, zero: Value | None, **how: Any) -> Value:
+    """Return a quantised value as a float.
+
+    Args:
+        call: the operator that reads it.
+        value: the value.
+        scale: the scale, of one element or for each place on an axis.
+        zero: the zero point, likewise.
+        how: that axis, ``axis``.
+    """
+    return call.op("DequantizeLinear", value, _single(call, scale), _single(call, zero), **how)
 
 
 def _quantised(call: Call, value: Value, slot: int) -> Value:
@@ -51,6 +63,16 @@ def elementwise(call: Call) -> Value:
     """Return a sum or product of two."""
     operator = call.operator.removeprefix("QLinear")
     return _quantised(call, call.op(operator, _real(call, 0), _real(call, 3)), 6)
+
+
+@QUANTISED.op("QLinearConv")
+def convolution(call: Call) -> Value:
+    """Return a convolution, of pictures whose channels may be last."""
+    last, rank = call.take("channels_last", 0), call.rank()
+    x = call.value(0)
+    x = call.op("Transpose", x, perm=[0, rank - 1, *range(1, rank - 1)]) if last else x
+    found = call.op("QLinearConv", x, *call.operands[1:], **call.attributes)
+    return call.op("Transpose", found, perm=[0, *range(2, rank), 1]) if last else found
 
 
 @QUANTISED.op("QLinearSigmoid")

@@ -291,6 +291,21 @@ def test_bfloat16_is_compared_in_float32(file: str, tmp_path: Path) -> None:
     assert not regraft.verify(graph, path).passed
 
 
+def test_a_recurrent_layer_of_bfloat16_is_compared_in_float32(tmp_path: Path) -> None:
+    class Steps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows, self.layer = nn.Embedding(9, 4), nn.LSTM(4, 3, batch_first=True)
+
+        def forward(self, x):
+            return self.layer(self.rows(x))[0]
+
+    graph = regraft.load(Steps().bfloat16().eval(), [torch.ones(2, 5, dtype=torch.int64)])
+    regraft.save(regraft.rewrite(graph), tmp_path / "net.onnx")
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.summary().startswith("equal in float32: "), report.render()
+
+
 @pytest.mark.parametrize("file", ["net.onnx", "net"])
 def test_a_rounded_table_is_taken_as_the_source_computes_it(file: str, tmp_path: Path) -> None:
     graph, path = written("turned", tmp_path / file, torch.bfloat16)
