@@ -251,13 +251,13 @@ class NumberedLayers:
         prefix: the names before their numbers.
         start: the first number.
         count: how many there are.
-        member: how each is constructed.
+        members: how all are constructed, in a turn; of layers that differ by no rule, how each is.
     """
 
     prefix: str
     start: int
     count: Literal
-    member: Part
+    members: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 
 from .expressions import (
     LIST,
@@ -34,6 +35,16 @@ from .expressions import (
 )
 from .names import is_identifier
 from .progressions import REPEATED, common_form, longest_progression
+from .tables import (
+    LEAST,
+    FindTable,
+    Table,
+    count_alike,
+    count_stages,
+    find_stages,
+    find_table,
+    is_shorter,
+)
 from .traversal import children
 
 
@@ -45,6 +56,11 @@ class Renderer:
     """
 
     counter = "i"
+
+    @property
+    def taken(self) -> Collection[str]:
+        """Names that no other variable of a loop gets."""
+        return (self.counter, "self")
 
     def literal(self, literal: Literal) -> str:
         """Return the text of a literal."""
@@ -115,6 +131,19 @@ class Renderer:
             return f"getattr(self, {self.numbered_name(part)})"
         assert not isinstance(part, (Member, NumberedLayers))  # others write these
         return self.text(part.part)
+
+    def numbered_layers(self, part: NumberedLayers) -> list[str]:
+        """Return the loop that constructs numbered layers, by a table where they differ by no rule."""
+        each, turns = self.counter, f"range({self.text(part.count)})"
+        member = part.members[0]
+        if len(part.members) > 1:
+            table = find_table(part.members, self.text, self.taken)
+            assert table is not None
+            targets = ", ".join(table.names)
+            targets = f"({targets})" if len(table.names) > 1 else targets
+            each, turns, member = f"{each}, {targets}", f"enumerate({table.text})", table.form
+        made = f"setattr(self, {self.numbered_name(part)}, {self.text(member)})"
+        return [f"for {each} in {turns}:", f"    {made}"]
 
     def numbered_name(self, part: NumberedLayers | NumberedAccess) -> str:
         """Return the name of a numbered layer in a turn of a loop: ``f"layer{i + 1}"``."""
@@ -207,7 +236,7 @@ class Renderer:
 
     def arguments(self, call_: Call) -> str:
         """Return the arguments written, those that only repeat a default left out."""
-        return ", ".join(f"*[{text} {loop}]" if loop else text for text, loop in self._runs(call_))
+        return _joined(self._runs(call_))
 
     def _list(self, call_: Call) -> str:
         """Return ``[a, b]``, or ``[Block(8) for _ in range(4)]`` for members that are alike."""
@@ -227,6 +256,49 @@ class Renderer:
                 value = argument.instead[1]
             text = self.text(value)
             texts.append(f"{argument.name}={text}" if argument.name else text)
+        out: list[tuple[str, str]] = []
+        at = 0
+        for start, table in self._tables(written, texts):
+            out += self._plain_runs(written[at:start], texts[at:start])
+            out.append((self.text(table.form), table.clause))
+            at = start + len(table.rows)
+        return out + self._plain_runs(written[at:], texts[at:])
+
+    def _tables(self, written: Sequence[Argument], texts: Sequence[str]) -> Iterator[tuple[int, Table]]:
+        """Yield the tables that read better than constructors in a row, each with the number of the first."""
+        at = 0
+        while at < len(written):
+            members = [argument.value for argument in takewhile(_is_construction, written[at:])]
+            finds, count = find_table, count_alike(members)
+            if count < LEAST:
+                finds, count = find_stages, count_stages(members, self.text)
+            stop = at + count
+            if count >= LEAST and len({*texts[at:stop]}) > 1:
+                found = self._shortest(finds, written[at:stop], texts[at:stop])
+                if found is not None:
+                    yield at + found[0], found[1]
+            at += max(count, 1)
+
+    def _shortest(
+        self, finds: FindTable, written: Sequence[Argument], texts: Sequence[str]
+    ) -> tuple[int, Table] | None:
+        """Return the table that saves most, and how many of the first are not in it.
+
+        The first and the last often have a setting that the others have not.
+        """
+        best, saved = None, 0
+        for start, stop in ((0, len(texts)), (1, len(texts)), (0, len(texts) - 1), (1, len(texts) - 1)):
+            table = finds([argument.value for argument in written[start:stop]], self.text, self.taken)
+            if table is None:
+                continue
+            plain = len(_joined(self._plain_runs(written[start:stop], texts[start:stop])))
+            length = len(_joined([(self.text(table.form), table.clause)]))
+            if is_shorter(length, plain) and plain - length > saved:
+                best, saved = (start, table), plain - length
+        return best
+
+    def _plain_runs(self, written: Sequence[Argument], texts: Sequence[str]) -> list[tuple[str, str]]:
+        """Return arguments, those in a row that are equal or grow by one rule as one with a `for` clause."""
         out: list[tuple[str, str]] = []
         at = 0
         while at < len(written):
@@ -268,6 +340,11 @@ class Renderer:
         if isinstance(value, Device):
             return not self.device()
         return isinstance(value, Literal) and self.is_fixed(value) and _same(value.value, argument.default)
+
+
+def _joined(runs: Sequence[tuple[str, str]]) -> str:
+    """Return arguments of a call, with those of a loop unpacked."""
+    return ", ".join(f"*[{text} {loop}]" if loop else text for text, loop in runs)
 
 
 def member_text(owner: str, steps: Sequence[Step]) -> str:

@@ -53,7 +53,7 @@ def children(part: Part) -> tuple[Part, ...]:
     if isinstance(part, Progression):
         return (part.first,) if part.doubles or part.halves else (part.first, part.step)
     if isinstance(part, NumberedLayers):
-        return (part.count, part.member)
+        return (part.count, *part.members)
     return (part.part,) if isinstance(part, OptionalMember) else ()
 
 
@@ -89,7 +89,7 @@ def rebuild(part: Part, visit: Callable[[Part], Part]) -> Part:
     if isinstance(part, NumberedLayers):
         count = visit(part.count)
         assert isinstance(count, Literal)
-        return replace(part, count=count, member=visit(part.member))
+        return replace(part, count=count, members=tuple(map(visit, part.members)))
     return OptionalMember(visit(part.part), part.present) if isinstance(part, OptionalMember) else part
 
 

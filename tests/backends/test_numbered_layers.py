@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 import regraft
-from regraft.backends.source.expressions import Argument, Brackets, Call, Expression, Literal
+from regraft.backends.source.expressions import MISSING, Argument, Brackets, Call, Expression, Literal, Quoted
 from regraft.backends.source.progressions import common_form, longest_progression
 from regraft.backends.source.rendering import Renderer
+from regraft.backends.source.tables import find_table
 from regraft.frontends.python_file import load_object
 
 X = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
@@ -120,6 +121,25 @@ def tied() -> nn.Module:
     return net
 
 
+class Residual(nn.Module):
+    """A layer of two sizes."""
+
+    def __init__(self, entering: int, leaving: int) -> None:
+        super().__init__()
+        self.up, self.norm, self.down = nn.Linear(entering, 6), nn.LayerNorm(6), nn.Linear(6, leaving)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.down(self.norm(self.up(x))))
+
+
+def step(entering: int, leaving: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(entering, leaving), nn.LayerNorm(leaving), nn.Tanh())
+
+
+def stage(entering: int, leaving: int, depth: int) -> nn.Module:
+    return nn.Sequential(Residual(entering, leaving), *(Residual(leaving, leaving) for _ in range(depth - 1)))
+
+
 MADE = '        for i in range(3):\n            setattr(self, f"fc{i + 1}", nn.Linear(8, 8))\n'
 IN_A_LOOP = "for i in range(3):\n            "
 CASES = {
@@ -149,6 +169,32 @@ CASES = {
     "read later": (lambda: Numbered(read_later), ["self.fc2 = ", "self.fc2("]),
     "called twice": (lambda: Numbered(called_twice), ["self.fc2 = ", "self.fc2("]),
     "other constants": (lambda: Numbered(other_constants), ["self.fc2 = ", "self.fc2("]),
+    "settings": (
+        lambda: Numbered(widening, (8, 12, 14, 3, 9, 20, 5, 6, 4)),
+        [
+            "for i, (in_features, out_features) in enumerate(\n",
+            'setattr(self, f"fc{i + 1}", nn.Linear(in_features, out_features))',
+            IN_A_LOOP.replace("3", "8") + 'x = F.relu(getattr(self, f"fc{i + 1}")(x))',
+        ],
+    ),
+    "settings of a sequence": (
+        lambda: nn.Sequential(*(step(*sizes) for sizes in ((8, 5), (5, 9), (9, 3), (3, 8))), nn.Linear(8, 2)),
+        [
+            "*[\n",
+            "for in_features, out_features in ((8, 5), (5, 9), (9, 3), (3, 8))\n",
+            "nn.LayerNorm(out_features),",
+            "nn.Linear(8, 2)",
+        ],
+    ),
+    "settings of stages": (
+        lambda: nn.Sequential(*map(stage, (8, 5, 9, 3, 7, 4), (5, 9, 3, 7, 4, 8), (1, 3, 2, 4, 3, 1))),
+        [
+            "Residual(in_features, features),\n",
+            "*[Residual(features, features) for _ in ",
+            "for in_features, features, depth in (",
+            "(5, 9, 3),",
+        ],
+    ),
     "uneven": (lambda: Numbered(widening, (8, 12, 14, 3)), ["self.fc2 = ", "self.fc2("]),
 }
 
@@ -223,6 +269,53 @@ def test_the_first_members_that_are_alike_are_counted(alike: int) -> None:
     assert longest_progression(members, renderer.text, lambda _: True) == alike
     everything = longest_progression(members[:alike], renderer.text, lambda _: True)
     assert everything == alike
+
+
+@pytest.mark.parametrize(
+    ("rows", "form", "table"),
+    [
+        (
+            [(3, 8, 1), (8, 8, 2), (8, 9, 1), (9, 7, 1)],
+            "Layer(in_channels, out_channels, stride=stride)",
+            "((3, 8, 1), (8, 8, 2), (8, 9, 1), (9, 7, 1))",
+        ),
+        ([(3, 3, 1), (8, 8, 1), (5, 5, 1), (2, 2, 1)], "Layer(channels, channels)", "(3, 8, 5, 2)"),
+        ([(3, 3, 1), (8, 8, 1), (5, 5, 1)], None, None),  # three read as well one after the other
+        ([(3, 3, 1)] * 4, None, None),
+        (
+            [(3, "a", None), (True, "b", 2), (5, (1,), 1), (2, 0.5, 1)],
+            "Layer(in_channels, out_channels, stride=stride)",
+            '((3, "a", None), (True, "b", 2), (5, (1,), 1), (2, 0.5, 1))',
+        ),
+    ],
+)
+def test_settings_of_constructors_are_a_table(
+    rows: list[tuple[object, ...]], form: str | None, table: str | None
+) -> None:
+    def layer(entering: object, leaving: object, stride: object) -> Call:
+        named = Argument("stride", Literal(stride, "stride"), 1)
+        first = Argument("", Literal(entering, "in_channels")), Argument("", Literal(leaving, "out_channels"))
+        return Call("Layer", (*first, named))
+
+    renderer = Renderer()
+    found = find_table([layer(*row) for row in rows], renderer.text, ())
+    assert (found and renderer.text(found.form), found and found.text) == (form, table)
+    if found:
+        other = find_table([layer(*row) for row in rows], renderer.text, found.names)
+        assert other is not None
+        assert not {*other.names} & {*found.names}
+
+
+def test_argument_that_depends_on_a_setting_is_in_no_table() -> None:
+    def layer(size: int, padding: int) -> Call:
+        mode = Argument("mode", Quoted("pad"), MISSING, ("padding", Quoted("valid")))
+        return Call("Layer", (Argument("", Literal(size)), mode, Argument("padding", Literal(padding), 0)))
+
+    text = Renderer().text
+    assert find_table([layer(n, n % 2) for n in range(4)], text, ()) is None
+    found = find_table([layer(n, 0) for n in range(4)], text, ())
+    assert found is not None
+    assert text(found.form) == 'Layer(value, mode="valid")'
 
 
 def test_a_growing_factor_has_parentheses() -> None:

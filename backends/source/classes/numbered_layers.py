@@ -26,11 +26,16 @@ from ..expressions import (
 from ..names import split_number
 from ..progressions import REPEATED, common_form, longest_progression
 from ..rendering import Renderer
+from ..tables import count_alike, find_table, is_shorter
 from ..traversal import accesses, literals, rebuild, shape_of, uses
 from .structure import tag_types
 
 COUNT = "num_layers"
 """The constructor argument of a class whose instances have different numbers of layers."""
+
+
+_TABLED = 6
+"""Numbered layers from which a table of settings reads better: names of a few, as of stages, tell more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,28 @@ class _Run:
     def form(self) -> Part | None:
         """Return how a turn of a loop constructs its layer; None where they are not alike."""
         return common_form(self.parts, Renderer().text, lambda _: True)
+
+    def numbered(self, members: tuple[Part, ...] = ()) -> NumberedLayers:
+        """Return what constructs them in a loop: one form for all, or each of them for a table."""
+        return NumberedLayers(self.prefix, self.start, Literal(len(self.parts), COUNT), members or self.parts)
+
+    def is_tabled(self, turns: _Turns) -> bool:
+        """Whether a table of settings, and a loop that calls them, read better than one after the other."""
+        renderer = Renderer()
+        if len(self.parts) < _TABLED or count_alike(self.parts) < len(self.parts):
+            return False
+        if find_table(self.parts, renderer.text, renderer.taken) is None:
+            return False
+        table = sum(map(len, renderer.numbered_layers(self.numbered())))
+        others = sum(
+            len(f"self.{n} = {renderer.text(p)}") for n, p in zip(self.names, self.parts, strict=True)
+        )
+        loop = turns.step.branches
+        if isinstance(loop, Loop) and not loop.grows:  # the calls are a loop only with the table
+            line = len(f"x = self.{self.names[0]}(x)")
+            others += line * (turns.stop - turns.start)
+            table += line * (2 + (turns.stop - turns.start) // len(self.parts))
+        return is_shorter(table, others)
 
     def section(self, start: int, stop: int) -> _Run:
         """Return some of them."""
@@ -106,13 +133,21 @@ def _loop_over(definition: Definition, run: _Run) -> None:
     is_long = len(run.parts) >= REPEATED or run.form() is not None
     if is_long and _join_turns(definition, run, _find_growth(definition, run)):
         return
-    at = 0
+    at, known = 0, 0  # layers from `at` to `known` have no table together
     while at < len(run.parts):
         rest = run.section(at, len(run.parts))
         count = longest_progression(rest.parts, Renderer().text, lambda _: True)
+        alike = count_alike(rest.parts) if at >= known else 0
+        if alike > max(count, _TABLED - 1):
+            known = at + alike
+            section = rest.section(0, alike)
+            turns = _find_chain(definition, section)
+            if turns is not None and section.is_tabled(turns) and _join_turns(definition, section, turns):
+                at = known
+                continue
         if count:
-            alike = rest.section(0, count)
-            _join_turns(definition, alike, _find_chain(definition, alike))
+            section = rest.section(0, count)
+            _join_turns(definition, section, _find_chain(definition, section))
         at += count or 1
 
 
@@ -148,9 +183,9 @@ def _join_turns(definition: Definition, run: _Run, turns: _Turns | None) -> bool
     assert isinstance(turns.step.branches, Loop)
     definition.methods.append(turns.step.branches.body)
     form = run.form()
-    if form is not None:
+    if form is not None or run.is_tabled(turns):
         names = run.names
-        numbered = NumberedLayers(run.prefix, run.start, Literal(len(names), COUNT), form)
+        numbered = run.numbered() if form is None else run.numbered((form,))
         definition.attributes = [
             (name, numbered if name == names[0] else part)
             for name, part in definition.attributes

@@ -154,7 +154,7 @@ def _construction(class_: Class, at: int) -> Part:
         value = argument.values[at]
         if isinstance(value, (str, Call, Expression)) and argument not in literals:
             arguments.append(Argument(argument.name, value))
-        elif argument.default is not MISSING and (argument.default is not None or value is not None):
+        elif argument.default is not MISSING:
             arguments.append(Argument(argument.name, Literal(value, argument.name), argument.default))
     source_class = class_.instances[0].source_class
     return Call(

@@ -18,6 +18,11 @@ class ClassRenderer(Renderer):
     def __init__(self, class_: Class, prefix: str = "") -> None:
         self.class_, self.prefix = class_, prefix
 
+    @property
+    def taken(self) -> set[str]:
+        """Names that no variable of a loop gets."""
+        return {*super().taken, *(f.name for f in (*self.class_.arguments, *self.class_.aliases))}
+
     def literal(self, literal: Literal) -> str:
         """Return the constructor argument that stands for a literal, or its source."""
         argument = self.class_.holes.get(literal)

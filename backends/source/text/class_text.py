@@ -64,9 +64,7 @@ def write_class(class_: Class, dialect: Dialect, grouped: bool, *, marks_undrawn
             made = [assignment_text("self", (name,), value) for value in ("None", built)]
             setup += [made[0], f"if {part}:", f"    {made[1]}"]
         elif isinstance(part, NumberedLayers):
-            head = f"for {renderer.counter} in range({renderer.text(part.count)}):"
-            made = f"setattr(self, {renderer.numbered_name(part)}, {renderer.text(part.member)})"
-            setup += [head, f"    {made}"]
+            setup += renderer.numbered_layers(part)
         elif dialect.registration and isinstance(part, Call) and part.callee == dialect.registration:
             setup.append(
                 renderer.text(replace(part, arguments=(Argument("", Quoted(name)), *part.arguments)))

@@ -70,20 +70,29 @@ class MobileNetV2(nn.Module):
         self.features = nn.Sequential(
             ConvBNReLU(3, 32, 3, stride=2),
             InvertedResidual(32, 16, expand_ratio=1),
-            InvertedResidual(16, 24, stride=2),
-            InvertedResidual(24, 24, shortcut=True),
-            InvertedResidual(24, 32, stride=2),
-            InvertedResidual(32, 32, shortcut=True),
-            InvertedResidual(32, 32, shortcut=True),
-            InvertedResidual(32, 64, stride=2),
-            *[InvertedResidual(64, 64, shortcut=True) for _ in range(3)],
-            InvertedResidual(64, 96),
-            InvertedResidual(96, 96, shortcut=True),
-            InvertedResidual(96, 96, shortcut=True),
-            InvertedResidual(96, 160, stride=2),
-            InvertedResidual(160, 160, shortcut=True),
-            InvertedResidual(160, 160, shortcut=True),
-            InvertedResidual(160, 320),
+            *[
+                InvertedResidual(
+                    in_channels, out_channels, stride=stride, shortcut=shortcut
+                )
+                for in_channels, out_channels, stride, shortcut in (
+                    (16, 24, 2, False),
+                    (24, 24, 1, True),
+                    (24, 32, 2, False),
+                    (32, 32, 1, True),
+                    (32, 32, 1, True),
+                    (32, 64, 2, False),
+                    (64, 64, 1, True),
+                    (64, 64, 1, True),
+                    (64, 64, 1, True),
+                    (64, 96, 1, False),
+                    (96, 96, 1, True),
+                    (96, 96, 1, True),
+                    (96, 160, 2, False),
+                    (160, 160, 1, True),
+                    (160, 160, 1, True),
+                    (160, 320, 1, False),
+                )
+            ],
             ConvBNReLU(320, 1280, 1),
         )
         self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(1280, 1000))
