@@ -69,6 +69,7 @@ ALLOWED = {
 FRAMEWORKS = {"torch", "mindspore", "mxnet"}
 EAGER = (
     "frontends/torch_module/expansions/",
+    "frontends/torch_module/quantised/",
     "frontends/torch_module/scripted/branches.py",
     "frontends/torch_module/scripted/modules.py",
 )

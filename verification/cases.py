@@ -38,7 +38,7 @@ from .inputs import (
 )
 from .jumps.breakpoints import Breakpoints
 from .jumps.epsilons import FACTOR, has_epsilon
-from .jumps.equalities import Equalities, find_apart
+from .jumps.equalities import Equalities
 from .jumps.exactness import Exactness
 from .jumps.excuses import excuse_failed, excuse_void, is_void
 from .jumps.few_rows import inputs_with_few_rows, rows_of_one_number
@@ -105,14 +105,14 @@ class Cases:
         self._usual = ""
         self._differs, self._measures = False, True
         self._selections = Selections(sides.graph, sides.source, sides.target)
-        self._fusion = Fusion(sides, self._selections)
+        self._equalities = Equalities(sides.graph)
+        self._fusion = Fusion(sides, self._selections, self._equalities)
         self._refused: list[tuple[str, str]] = []
         self._undefined = Undefined(sides.graph, sides.source)
         self._singular = Singularities(sides.graph)
         self._breakpoints = Breakpoints(sides.graph, target)
         self._has_epsilon = any(has_epsilon(graph) for graph in (sides.graph, target) if graph is not None)
         self._exactness = Exactness(sides.graph, self._singular)
-        self._equalities = Equalities(sides.graph)
         self._example: Arrays | None = None
         self._drawn = False  # whether the inputs are ours
         self._noted: set[str] = set()
@@ -331,8 +331,7 @@ class Cases:
 
     def _compare_outputs(self, case: str, inputs: Arrays) -> list[OutputRow]:
         """Compare the outputs of one case that both sides must run."""
-        source = self.sides.source.run(inputs, calls=False)
-        target = self.sides.target.run(inputs, calls=False)
+        source, target = (side.run(inputs, calls=False) for side in (self.sides.source, self.sides.target))
         rounding = self._rounding(inputs, source)
         rows = self._rows_of(case, inputs, (source, target), rounding)
         _, rows = self._fusion.stop(case, inputs, (source, target), rows, rounding)
@@ -533,7 +532,7 @@ class Cases:
             alone: the inputs of that example.
             judged: names of the outputs that count; None for all.
         """
-        source, target = runs
+        source, _ = runs
         rows = self._rows_of(case, alone or inputs, runs, rounding)
         void = {name for name, array in source.outputs if is_void(array)}
         for row in rows:
@@ -558,9 +557,7 @@ class Cases:
             if near:
                 rows = excuse_failed(rows, f"a value is close to where {near} jumps, and rounding decides")
         elif failed and not all(row.passed for row in rows):
-            near = self._equalities.deciding(alone or inputs, find_apart(rows, source, target))
-            if near:
-                rows = excuse_failed(rows, f"rounding decides values that {near} compares or rounds")
+            rows = self._equalities.excuse_decided(alone or inputs, *runs, rows)
         return self._remember_failure(case, inputs, rows)
 
     def _is_equal(self, case: str, again: Arrays) -> bool:

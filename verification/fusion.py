@@ -8,13 +8,18 @@ from contextlib import ExitStack
 import numpy as np
 
 from ..ir import ModelError
+from .jumps.equalities import Equalities
 from .jumps.selections import Selections
 from .report import OutputRow
 from .runners.runs import Fusing, Run
 from .sides import OutputRounding, Sides
 
 _COARSELY = 0.05
-"""Relative difference up to which the runtime's fusions may round values of 8 bits; of weights it is 0.01."""
+"""Relative difference up to which fusions may round weights of 8 bits, which move outputs by 0.01.
+
+There is no such bound where a net rounds its own values to 8 bits: its layers spread one that is rounded
+otherwise.
+"""
 
 
 class Fusion:
@@ -25,14 +30,19 @@ class Fusion:
     Args:
         sides: what is run; the target's level may change.
         selections: judges what rounding selects.
+        equalities: judges what it decides where a net quantises.
     """
 
-    def __init__(self, sides: Sides, selections: Selections) -> None:
-        self._sides, self._selections = sides, selections
+    def __init__(self, sides: Sides, selections: Selections, equalities: Equalities) -> None:
+        self._sides, self._selections, self._equalities = sides, selections, equalities
         self._level, self._stopped = ExitStack(), False  # keeps the target without fusions
 
     def find_faults_at_other_level(
-        self, case: str, inputs: Mapping[str, np.ndarray], source: Run, rounding: OutputRounding
+        self,
+        case: str,
+        inputs: Mapping[str, np.ndarray],
+        source: Run,
+        rounding: OutputRounding,
     ) -> list[OutputRow]:
         """Return the outputs that are wrong where the target's operators are fused, or where they are not.
 
@@ -58,6 +68,7 @@ class Fusion:
             return []
         rows = self._sides.outputs(f"{case}, {words}", source, target, rounding)
         rows = self._selections.judge(rows, inputs, source, target)
+        rows = self._equalities.excuse_rounded(inputs, source, target, rows)
         wrong = [row for row in rows if not row.passed]
         if not wrong or runner.fuses:
             return wrong
@@ -86,7 +97,7 @@ class Fusion:
             names = {row.name for row in wrong}
             rows = self._sides.outputs(wrong[0].case, fused, target, rounding)
             wrong = [row for row in rows if row.name in names and not row.passed]
-        if not wrong or not _may_be_coarse(runner, wrong):
+        if not wrong or not self._may_be_coarse(runner, wrong):
             return list(wrong)
         if not self._stopped:
             self._sides.notes.append(_describe_coarse(wrong))
@@ -117,23 +128,24 @@ class Fusion:
             not wrong
             or not isinstance(runner, Fusing)
             or not runner.fuses
-            or not _may_be_coarse(runner, wrong)
+            or not self._may_be_coarse(runner, wrong)
         ):
-            return runs[1], rows
+            return runs[1], self._equalities.excuse_rounded(inputs, *runs, rows)
         with ExitStack() as level:
             level.enter_context(runner.fusing(False))
             target = runner.run(inputs, calls=calls)
             again = self._sides.outputs(case, runs[0], target, rounding)
+            again = self._equalities.excuse_rounded(inputs, runs[0], target, again)
             if not all(row.passed for row in again):
-                return runs[1], rows
+                return runs[1], self._equalities.excuse_rounded(inputs, *runs, rows)
             self._level, self._stopped = level.pop_all(), True
         self._sides.notes.append(_describe_coarse(wrong))
         return target, again
 
-
-def _may_be_coarse(runner: Fusing, wrong: Sequence[OutputRow]) -> bool:
-    """Whether fusions may round as much as failing rows are off."""
-    return runner.rounds_coarsely and all(row.max_rel <= _COARSELY for row in wrong)
+    def _may_be_coarse(self, runner: Fusing, wrong: Sequence[OutputRow]) -> bool:
+        """Whether fusions may round as much as failing rows are off."""
+        spreads = self._equalities.has_quantised
+        return runner.rounds_coarsely and (spreads or all(row.max_rel <= _COARSELY for row in wrong))
 
 
 def _describe_coarse(wrong: Sequence[OutputRow]) -> str:

@@ -13,6 +13,7 @@ from ..ir import ModelError, ModuleTree
 from .compare import Comparison, Yardstick, compare, distance, kind_of
 from .conditioning import Rounding
 from .report import ModuleRow
+from .rounded_values import compare_rounded
 from .runners.runs import CallRecord, Run, Runner
 
 _LEAVES = "other values leave it in the target, with which what comes behind it is right"
@@ -153,7 +154,9 @@ class ModuleComparison:
             outputs = self._runner.run_module(call, [record.inputs[i] for i in chosen])
         except ModelError as error:
             return replace(finding, why=f"it does not run alone: {error.message}")
-        worst = self._worst(record.outputs, outputs, finding.pairs, self._rounding.alone(call, record))
+        worst = self._worst(
+            record.outputs, outputs, finding.pairs, self._rounding.alone(call, record), record.rounded
+        )
         return replace(finding, chosen=tuple(chosen), alone=worst)
 
     def _doubt(self, finding: _Finding, findings: Mapping[str, _Finding], *, agree: bool) -> str:
@@ -170,7 +173,15 @@ class ModuleComparison:
         forms = zip(given, found.outputs, strict=True)
         if any((a.shape, kind_of(a)) != (b.shape, kind_of(b)) for a, b in forms):
             return "other values leave it in the target"
+        if record.rounded and self._is_right_inside(call, findings):
+            return "its layers are right alone, and rounding within it decides"
         return _LEAVES if agree and not self._takes(finding, findings) else ""
+
+    def _is_right_inside(self, call: str, findings: Mapping[str, _Finding]) -> bool:
+        """Whether there are calls in one, and all are right alone."""
+        parents = self._parents()
+        inside = [finding for name, finding in findings.items() if parents.get(name) == call]
+        return bool(inside) and all(f.alone is not None and f.alone.passed for f in inside)
 
     def _takes(self, finding: _Finding, findings: Mapping[str, _Finding]) -> bool:
         """Whether the target stays right with the source's values of a call in place of its own.
@@ -205,9 +216,15 @@ class ModuleComparison:
         target: Sequence[np.ndarray],
         pairs: Sequence[int],
         by: Callable[[int], Yardstick],
+        rounded: Sequence[bool] = (),
     ) -> Comparison:
         """Return the comparison that is furthest beyond its tolerance."""
-        found = [compare(source[i], array, by(i)) for i, array in zip(pairs, target, strict=True)]
+        found = [
+            compare_rounded(source[i], array) or compare(source[i], array, by(i))
+            if rounded and rounded[i]
+            else compare(source[i], array, by(i))
+            for i, array in zip(pairs, target, strict=True)
+        ]
         worst = max(found, key=lambda c: (not c.passed, np.nan_to_num(c.max_rel, nan=np.inf)))
         return replace(worst, unproven=next((c.unproven for c in found if c.unproven), ""))
 

@@ -281,8 +281,9 @@ def _plain(model: object) -> object:
     from torch.nn import Module
 
     from .modules.tensor_classes import with_plain_tensors
+    from .quantised.packed import with_unpacked
 
-    return with_plain_tensors(model) if isinstance(model, Module) else model
+    return with_unpacked(with_plain_tensors(model)) if isinstance(model, Module) else model
 
 
 def _state_origin(graph: Graph, reference: str, model: object, captured: Captured) -> None:

@@ -30,12 +30,14 @@ class CallRecord:
         inputs: what entered.
         outputs: what left.
         alone: whether it is the source's function of what enters; a pass may have done its beginning before.
+        rounded: which outputs are integers that stand for floats, and were rounded; empty where none is.
     """
 
     class_name: str
     inputs: list[np.ndarray]
     outputs: list[np.ndarray]
     alone: bool = True
+    rounded: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """The place of tensor number `index` among recorded arguments."""
+    """The place of tensor number `index` among recorded arguments.
+
+    Attributes:
+        index: its number.
+        like: a quantised tensor, of whose scale it is.
+    """
 
     index: int
+    like: Any = None
 
 
 class Runner(Protocol):

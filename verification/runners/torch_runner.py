@@ -16,9 +16,11 @@ from ...frontends.torch_module.export.tensors import (
     array_of_number,
     as_real,
     copied_array,
+    quantised_like,
     replace_tensors,
     tensor_of,
     tensors_in,
+    unquantised,
 )
 from ...frontends.torch_module.modules.live_state import Untouched
 from ...frontends.torch_module.modules.tensor_classes import plain_parts
@@ -117,7 +119,9 @@ class TorchRunner(EagerRunner):
             found = [x for x in pytree.tree_leaves(result) if not isinstance(x, str)]
             rows = self._no_rows if len(found) == len(self._graph.outputs) else {}
             arrays = [
-                self._values(as_real(x)).copy() if isinstance(x, torch.Tensor) else array_of_number(x)
+                self._values(as_real(unquantised(x))).copy()
+                if isinstance(x, torch.Tensor)
+                else array_of_number(x)
                 for x in (rows.get(at) if x is None else x for at, x in enumerate(found))
                 if x is not None
             ]
@@ -292,7 +296,7 @@ class TorchRunner(EagerRunner):
             inputs: list[np.ndarray] = []
             for i, leaf in enumerate(leaves):
                 if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
-                    leaves[i] = Placeholder(len(inputs))
+                    leaves[i] = Placeholder(len(inputs), leaf if leaf.is_quantized else None)
                     inputs.append(keep(array_of(leaf)))
             self._arguments[name] = (module, leaves, spec, kept.changed(module))
             open_.append((module, name, inputs))
@@ -307,7 +311,10 @@ class TorchRunner(EagerRunner):
             if name in given:
                 result = replace_tensors(result, list(map(tensor_of, given[name])))
             outputs = [keep(self._values(x)) for x in tensors_in(result)]
-            records[name] = CallRecord(type(module).__name__, inputs, outputs)
+            rounded = tuple(x.is_quantized for x in tensors_in(result))
+            records[name] = CallRecord(
+                type(module).__name__, inputs, outputs, rounded=rounded if any(rounded) else ()
+            )
             others = self._instead(name, outputs)
             if others is not None:
                 return replace_tensors(result, others)
@@ -347,7 +354,12 @@ class TorchRunner(EagerRunner):
         tensors = [tensor_of(value) for value in inputs]
         if self._double:
             tensors = [t.double() if t.is_floating_point() else t for t in tensors]
-        filled = [tensors[x.index] if isinstance(x, Placeholder) else x for x in leaves]
+        filled = [
+            (tensors[x.index] if x.like is None else quantised_like(tensors[x.index], x.like))
+            if isinstance(x, Placeholder)
+            else x
+            for x in leaves
+        ]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
         kept = Untouched(module)
         with _Frozen(self._modules), kept, torch.no_grad(), plainly(), self._widening():

@@ -401,8 +401,6 @@ def _specialised(
 def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]], numbers: bool) -> Captured:
     import torch
 
-    from ..expansions.packed_sequences import sequences_padded
-
     # new tensors each time: torch marks those it is given as dynamic, and would find the marks again
     args, kwargs = bound.built(lambda _, leaf: leaf.detach() if hasattr(leaf, "shape") else leaf)
 
@@ -436,7 +434,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         evaluation(module) as state,
         spelled_out(module, bound.further),
         layers_kept_whole(),
-        sequences_padded(),
+        _stand_ins(module),
         wrapped_alone(),
         lean_tracing(module),
         unused_constants(),
@@ -489,6 +487,16 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         assigns,
         leaves_nothing=calls_leave_nothing,
     )
+
+
+@contextmanager
+def _stand_ins(module: Module) -> Iterator[None]:
+    """Put what an export can follow in the place of packed sequences and quantised tensors, inside."""
+    from ..expansions.packed_sequences import sequences_padded
+    from ..quantised.layers import quantised_layers
+
+    with sequences_padded(), quantised_layers(module):
+        yield
 
 
 @contextmanager

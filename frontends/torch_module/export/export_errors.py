@@ -15,6 +15,12 @@ from ....ir import ModelError, RegraftError
 if TYPE_CHECKING:
     from torch.nn import Module
 
+_AS_FLOATS = (
+    "leave the layers that do this as floats (`layer.qconfig = None` before `prepare`, or fewer classes for "
+    "`quantize_dynamic`), or give the float model"
+)
+"""Advice on quantised layers."""
+
 _REFUSALS = ("torch._dynamo", "torch.fx", "torch.export", "torch._export", "torch._subclasses")
 """Modules of the errors by which torch.export refuses a model."""
 
@@ -57,6 +63,10 @@ def export_error(module: Module, error: Exception) -> RegraftError:
             return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
         error = first
     place = _place_of(module, error)
+    if what := _without_form(module, error):
+        return ModelError(
+            "E104", f"there is no form of {what} in quantised layers yet", place=place, hint=_AS_FLOATS
+        )
     if _packs(error):
         return ModelError(
             "E104",
@@ -79,7 +89,7 @@ def export_error(module: Module, error: Exception) -> RegraftError:
             f"torch.export cannot follow quantised layers, and {len(quantised)} of the model are: "
             f"{', '.join(quantised[:3])}{', …' if len(quantised) > 3 else ''}",
             place=type(module).__name__,
-            hint="give the float model, and quantise the output with the target's own tools",
+            hint=_AS_FLOATS,
         )
     if found := re.search(r"Found <class '([^']+)'> in output", str(error)):
         return ModelError(
@@ -295,6 +305,20 @@ def _quantised(module: Module) -> list[str]:
         and ".quantized." in type(m).__module__
         and not type(m).__name__.endswith(("FloatFunctional", "PackedParams"))
     ]
+
+
+def _without_form(module: Module, raised: Exception) -> str:
+    """Return what of quantised layers an error says has no form yet; empty for any other error."""
+    from ..quantised.stand_in import NoFormError
+
+    if _packs(raised) and any(".quantized.dynamic" in type(m).__module__ for m in module.modules()):
+        return "a recurrent layer on packed sequences"
+    error: BaseException | None = raised
+    while error is not None:
+        if isinstance(error, NoFormError):
+            return str(error)
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _hidden_method(module: Module, error: Exception) -> tuple[str, str] | None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def array_of(tensor: torch.Tensor) -> np.ndarray:
     """Return a tensor's values; by way of their bits those of types that NumPy has not of its own.
 
+    Of a quantised tensor they are the integers.
+
     Raises:
         ModelError: when it has none.
     """
@@ -30,6 +32,8 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
             hint="give the model its weights first: module.to_empty(device='cpu'), then load_state_dict",
         )
     tensor = tensor.detach().cpu()
+    if tensor.is_quantized:
+        return tensor.int_repr().numpy()
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     name = str(tensor.dtype).removeprefix("torch.")
@@ -91,8 +95,25 @@ def replace_tensors(result: Any, tensors: Sequence[torch.Tensor]) -> Any:
 
     left = list(tensors)
     leaves, spec = pytree.tree_flatten(result)
-    leaves = [left.pop(0) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+    leaves = [
+        quantised_like(left.pop(0), leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
+    ]
     return pytree.tree_unflatten(leaves, spec)
+
+
+def quantised_like(tensor: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
+    """Return integers as a tensor in the scale of another one, where that is quantised by one scale."""
+    import torch
+
+    if not model.is_quantized or model.qscheme() != torch.per_tensor_affine:
+        return tensor
+    make: Any = torch._make_per_tensor_quantized_tensor  # type: ignore[attr-defined]
+    return make(tensor.to(model.int_repr().dtype), model.q_scale(), model.q_zero_point())
+
+
+def unquantised(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the floats that a quantised tensor stands for; any other tensor as it is."""
+    return tensor.dequantize() if tensor.is_quantized else tensor
 
 
 def tensor_placeholders(program: ExportedProgram) -> list[Node]:

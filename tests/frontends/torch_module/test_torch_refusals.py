@@ -210,14 +210,6 @@ def test_how_many_elements_a_mask_selects_is_told_with_what_to_write():
     assert "weigh it by the mask" in found.value.hint
 
 
-def test_quantised_layers_are_named():
-    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
-    quantised = torch.ao.quantization.quantize_dynamic(net, {nn.Linear}, dtype=torch.qint8)
-    with pytest.raises(ModelError, match=r"E104 .*quantised layers.*`1` \(Linear\)") as found:
-        regraft.load(quantised, (torch.ones(2, 3, 4),))
-    assert "float model" in found.value.hint
-
-
 def test_the_line_of_what_a_second_trace_refuses_is_the_models() -> None:
     """Of the vmaps in a model torch makes operators by running its first trace again."""
     module = Function(lambda x: x @ x)

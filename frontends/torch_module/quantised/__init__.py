@@ -1,0 +1,1 @@
+"""Layers of torch.ao that compute on packed integers, as floats between quantising and dequantising."""

@@ -1,0 +1,193 @@
+"""Layers of torch.ao that compute on packed integers, of the eager and of the FX mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.ao import quantization
+from torch.ao.quantization import quantize_fx
+
+import regraft
+from regraft.ir import ModelError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*quantiz")
+
+IMAGES = torch.randn(2, 4, 10, 10, generator=torch.Generator().manual_seed(0))
+ROWS = torch.randn(3, 16, generator=torch.Generator().manual_seed(1))
+STEPS = torch.randn(4, 2, 8, generator=torch.Generator().manual_seed(2))
+IDS = torch.tensor([[1, 5, 19, 0], [3, 3, 7, 2]])
+
+
+@pytest.fixture(autouse=True)
+def engine() -> Iterator[None]:
+    """Quantise for one kind of kernels, which every processor has."""
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = "fbgemm"
+    torch.manual_seed(0)
+    yield
+    torch.backends.quantized.engine = before
+
+
+class Stubs(nn.Module):
+    """A body between a QuantStub and a DeQuantStub."""
+
+    def __init__(self, *body: nn.Module) -> None:
+        super().__init__()
+        self.quant, self.dequant = quantization.QuantStub(), quantization.DeQuantStub()
+        self.body = nn.Sequential(*body)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dequant(self.body(self.quant(x)))
+
+
+class Block(nn.Module):
+    """Sums, products and joins of quantised tensors, and functions that keep or choose their scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)
+        self.f = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, z = self.a(x), torch.relu(self.b(x))
+        w = torch.cat([y + z, y], 1).chunk(2, 1)[0]
+        w = nn.functional.hardtanh(w, -1, 1) * torch.sigmoid(z)
+        w = nn.functional.avg_pool2d(nn.functional.interpolate(w, scale_factor=2.0), 2, padding=1)
+        return self.f(nn.functional.adaptive_avg_pool2d(w, 1).flatten(1))
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer or cell, of which the output is returned."""
+
+    def __init__(self, kind: Callable[..., nn.Module], **arguments: object) -> None:
+        super().__init__()
+        self.layer = kind(8, 6, **arguments)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = self.layer(x)
+        return found[0] if isinstance(found, tuple) else found
+
+
+def eager(*body: nn.Module, x: Tensor = IMAGES) -> nn.Module:
+    """Return a body, quantised in eager mode on some values of its input."""
+    net = Stubs(*body).eval()
+    net.qconfig = quantization.get_default_qconfig("fbgemm")  # type: ignore[assignment]
+    quantization.prepare(net, inplace=True)
+    net(x)
+    return quantization.convert(net, inplace=True)
+
+
+def by_graph(net: nn.Module, x: Tensor = IMAGES, reference: bool = False) -> nn.Module:
+    """Return a net, quantised in FX mode."""
+    mapping = quantization.get_default_qconfig_mapping("fbgemm")
+    prepared = quantize_fx.prepare_fx(net.eval(), mapping, (x,))
+    prepared(x)
+    return (quantize_fx.convert_to_reference_fx if reference else quantize_fx.convert_fx)(prepared)
+
+
+def dynamic(net: nn.Module, dtype: torch.dtype = torch.qint8) -> nn.Module:
+    """Return a net of which layers quantise their inputs in every run."""
+    kinds = {nn.Linear, nn.LSTM, nn.GRU, nn.LSTMCell, nn.GRUCell, nn.RNNCell}
+    return quantization.quantize_dynamic(net, kinds, dtype=dtype)
+
+
+def table() -> nn.Module:
+    """Return a table of embeddings with a scale for each row."""
+    net = nn.Sequential(nn.Embedding(20, 8), nn.ReLU()).eval()
+    net[0].qconfig = quantization.float_qparams_weight_only_qconfig  # type: ignore[assignment]
+    return quantization.convert(quantization.prepare(net))
+
+
+def norms() -> list[nn.Module]:
+    """Return layers that torch quantises one by one."""
+    first = [nn.Conv2d(4, 6, 3, padding=1, padding_mode="reflect"), nn.BatchNorm2d(6), nn.LeakyReLU(0.1)]
+    second = [nn.GroupNorm(2, 6), nn.Hardswish(), nn.InstanceNorm2d(6, affine=True), nn.ELU()]
+    return [*first, *second, nn.LayerNorm(10), nn.Dropout(), nn.MaxPool2d(2), nn.Hardsigmoid()]
+
+
+NETS: dict[str, tuple[Callable[[], nn.Module], Tensor]] = {
+    "convolutions": (lambda: eager(nn.Conv2d(4, 6, 3, groups=2), nn.ReLU6(), nn.Conv2d(6, 2, 1)), IMAGES),
+    "one axis": (lambda: eager(nn.Conv1d(2, 4, 3), nn.ReLU(), nn.Tanh(), x=STEPS), STEPS),
+    "products": (lambda: eager(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 5), x=ROWS), ROWS),
+    "norms": (lambda: eager(*norms()), IMAGES),
+    "functions": (lambda: by_graph(Block()), IMAGES),
+    "reference": (lambda: by_graph(nn.Sequential(nn.Linear(16, 4), nn.ReLU()), ROWS, True), ROWS),
+    "dynamic": (lambda: dynamic(nn.Sequential(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 5))), ROWS),
+    "halves": (lambda: dynamic(nn.Sequential(nn.Linear(16, 5)), torch.float16), ROWS),
+    "LSTM": (lambda: dynamic(Recurrent(nn.LSTM, bidirectional=True, batch_first=True)), STEPS),
+    "GRU": (lambda: dynamic(Recurrent(nn.GRU, num_layers=2)), STEPS),
+    "LSTM cell": (lambda: dynamic(Recurrent(nn.LSTMCell)), STEPS[0]),
+    "GRU cell": (lambda: dynamic(Recurrent(nn.GRUCell)), STEPS[0]),
+    "RNN cell": (lambda: dynamic(Recurrent(nn.RNNCell)), STEPS[0]),
+    "table": (table, IDS),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_packed_layers_are_read(name: str, tmp_path: Path) -> None:
+    make, x = NETS[name]
+    net = make()
+    wanted = net(x).detach().numpy()
+    graph = regraft.load(net, (x,))
+    path = tmp_path / "net.onnx"
+    regraft.save(regraft.rewrite(graph), path)
+    report = regraft.verify(graph, path)
+    assert report.passed, report
+    tensors = {t.data_type for t in onnx.load(path).graph.initializer if len(t.dims) > 1}
+    kept = {"halves": "FLOAT16", "table": "UINT8", "reference": "FLOAT"}.get(name, "INT8")
+    assert onnx.TensorProto.DataType.Value(kept) in tensors
+    assert np.array_equal(net(x).detach().numpy(), wanted)  # and the model is as it was
+
+
+@pytest.mark.parametrize("to", ["mindspore", "torch"])
+def test_packed_layers_become_source(to: str, tmp_path: Path) -> None:
+    graph = regraft.load(eager(nn.Conv2d(4, 6, 3), nn.ReLU(), nn.AvgPool2d(2), nn.Sigmoid()), (IMAGES,))
+    for dequantise in (False, True):
+        folder = tmp_path / f"net{dequantise:d}"
+        regraft.save(regraft.rewrite(graph, dequantise=dequantise), folder, to=to)
+        report = regraft.verify(graph, folder)
+        assert report.passed, report
+
+
+@pytest.mark.parametrize("fault", ["scale", "one scale", "order", "zero point", "step"])
+def test_a_wrong_number_of_a_packed_layer_is_found(fault: str, tmp_path: Path) -> None:
+    graph = regraft.load(eager(nn.Conv2d(4, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 3)), (IMAGES,))
+    path = tmp_path / "net.onnx"
+    regraft.save(regraft.rewrite(graph), path)
+    model = onnx.load(path)
+    held = {t.name: t for t in model.graph.initializer}
+    of_weight = [n for n in model.graph.node if n.op_type == "DequantizeLinear" and n.input[0] in held][-1]
+    quantise = [n for n in model.graph.node if n.op_type == "QuantizeLinear"][1]
+    node, at = {"zero point": (quantise, 2), "step": (quantise, 1)}.get(fault, (of_weight, 1))
+    old = onnx.numpy_helper.to_array(held[node.input[at]])
+    new = {
+        "scale": old * 1.02,
+        "one scale": old * np.where(np.arange(old.size) == 1, 1.02, 1.0),
+        "order": old[::-1] if old.ndim else old,
+        "zero point": old + 1,
+        "step": old * 1.02,
+    }[fault]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(new, old.dtype), "changed"))
+    node.input[at] = "changed"
+    onnx.save(model, path)
+    assert not regraft.verify(graph, path).passed
+
+
+def test_a_layer_without_a_form_is_named() -> None:
+    class Packing(Recurrent):
+        def forward(self, x: Tensor) -> Tensor:
+            packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([4, 2]))
+            return nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0])[0]
+
+    with pytest.raises(
+        ModelError, match=r"E104 .*no form of a recurrent layer on packed sequences in quantised"
+    ) as found:
+        regraft.load(dynamic(Packing(nn.LSTM)), (STEPS,))
+    assert "as floats" in found.value.hint
+    regraft.load(quantization.quantize_dynamic(Packing(nn.LSTM), {nn.Linear}), (STEPS,))  # as it says
