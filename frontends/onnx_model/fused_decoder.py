@@ -21,7 +21,12 @@ def matmul_of_few_bits(call: Call) -> Value:
     """Return a product with a matrix whose columns are blocks of small whole numbers, each with its scale."""
     k, n = call.take("K"), call.take("N")
     bits, size = call.take("bits", 4), call.take("block_size")
-    call.take("accuracy_level")
+    if call.take("accuracy_level", 0) > 1:
+        _note(
+            call,
+            "ONNX Runtime may round what the file's MatMulNBits multiply to fewer bits (`accuracy_level`); "
+            "they are read, and compared, as products of floats",
+        )
     call.take("weight_prepacked")
     packed, scales = call.array(1), call.array(2)
     if packed is None or scales is None:
@@ -59,7 +64,10 @@ def matmul_of_few_bits(call: Call) -> Value:
 
 
 def _note_width(call: Call, bits: int, dtype: str) -> None:
-    note = f"weights of {bits} bits in the file, of its {call.operator}, are {dtype} in the graph"
+    _note(call, f"weights of {bits} bits in the file, of its {call.operator}, are {dtype} in the graph")
+
+
+def _note(call: Call, note: str) -> None:
     if note not in call.graph.origin.notes:
         call.graph.origin.notes.append(note)
 

@@ -108,6 +108,7 @@ class OnnxRunner:
         self._folder: Path | None = None
         self._scratch: weakref.finalize | None = None
         written, self._shared = self._load(model)
+        written = _multiplying_floats(written, in_place=written is not model)
         self._calling = _calling(written)
         self._model = inline_functions(written, in_place=written is not model)
         graph = self._model.graph
@@ -440,6 +441,30 @@ def _calling(model: onnx.ModelProto) -> onnx.ModelProto | None:
         getattr(found.graph, name).extend(getattr(model.graph, name))
     found.graph.name = model.graph.name
     return found
+
+
+def _multiplying_floats(model: onnx.ModelProto, *, in_place: bool) -> onnx.ModelProto:
+    """Return a model whose products with weights of few bits are of floats, as its graph's are.
+
+    The file may let ONNX Runtime round the other operand to 8 bits, which costs a percent.
+    """
+    if not any(_rounds_operands(node) for node in model.graph.node):
+        return model
+    found = model
+    if not in_place:
+        found = onnx.ModelProto()
+        found.CopyFrom(model)
+    for node in filter(_rounds_operands, found.graph.node):
+        for attribute in node.attribute:
+            if attribute.name == "accuracy_level":
+                attribute.i = 1
+    return found
+
+
+def _rounds_operands(node: onnx.NodeProto) -> bool:
+    return node.op_type == "MatMulNBits" and any(
+        a.name == "accuracy_level" and a.i > 1 for a in node.attribute
+    )
 
 
 def _is_coarse(node: onnx.NodeProto) -> bool:

@@ -143,6 +143,17 @@ def test_weights_of_few_bits(bits, rows, columns, block, zeros, bias):
     assert any("MatMulNBits" in note for note in regraft.load(proto, given).origin.notes)
 
 
+def test_products_that_may_be_rounded_to_8_bits_are_compared_as_floats(tmp_path):
+    weight = packed(DRAW.integers(0, 16, (6, 4, 16)), 4)
+    how = {"K": 64, "N": 6, "bits": 4, "block_size": 16, "accuracy_level": 4}
+    proto, given = made("MatMulNBits", [drawn(2, 3, 64), weight, drawn(6, 4)], how, [0], 1)
+    graph = regraft.load(proto, given)
+    assert any("accuracy_level" in note for note in graph.origin.notes)
+    regraft.save(regraft.rewrite(graph, to="torch"), tmp_path / "net", to="torch")
+    assert regraft.verify(graph, tmp_path / "net").passed
+    assert {a.name: a.i for a in proto.graph.node[0].attribute} == how  # the caller's model is as it was
+
+
 BATCH, KEYS, WIDTH = 2, 5, 8
 BEFORE = [drawn(BATCH, 2, 4, 4), drawn(BATCH, 2, 4, 4)]
 PARTS = [drawn(BATCH, 3, WIDTH), drawn(BATCH, KEYS, WIDTH), drawn(BATCH, KEYS, WIDTH)]
