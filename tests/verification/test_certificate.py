@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -449,6 +450,24 @@ def test_a_hostile_definition_is_refused(
     report = recheck.check(recheck.read_certificate(path), seed=1)
     assert not report["equal"]
     assert tensor in report["refused"]
+
+
+def test_loops_in_loops_end_with_the_time_that_they_have(tmp_path: Path) -> None:
+    carried = [("i", "int64", []), ("c", "bool", []), ("v", "float32", [2])]
+    inputs = [{"value": name, "dtype": dtype, "shape": shape} for name, dtype, shape in carried]
+    node: dict = {"op": "Relu", "in": ["v"], "out": ["w"]}
+    for _ in range(4):
+        outs = [{"value": "c"}, {"value": "w"}]
+        body = {"inputs": inputs, "captures": ["m"], "nodes": [node], "outputs": outs}
+        attributes = {"body": {"graph": body}}
+        node = {"op": "Loop", "in": ["m", "", "v"], "out": ["w"], "captures": ["m"], "attributes": attributes}
+    graph = {"inputs": inputs[2:], "constants": {"m": "m"}, "nodes": [node], "outputs": [{"value": "w"}]}
+    tensors = {"m": {"dtype": "int64", "shape": [], "values": [4000]}}
+    document = {"format": "regraft-certificate", "version": 1, "source": graph, "target": graph}
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(document | {"tensors": tensors}))
+    with pytest.raises(TimeoutError):
+        recheck.check(recheck.read_certificate(path), seed=1, until=time.process_time() + 0.2)
 
 
 def test_the_command_refuses_numbers_that_mean_nothing(capsys: pytest.CaptureFixture[str]) -> None:

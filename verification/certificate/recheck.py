@@ -47,7 +47,7 @@ import numpy as np
 # Bounds of what a certificate may ask for.
 MOST_JSON, MOST_NODES, MOST_LIST, MOST_DEPTH, MOST_RANK = 1 << 28, 200_000, 65536, 8, 16
 MOST_STATED, MOST_HELD = 1 << 31, 1 << 29  # elements of a tensor: by its stated shape, in memory
-MOST_EXACT, MOST_FRACTIONS = 1 << 22, 256  # elements that are computed in whole numbers, in fractions
+MOST_EXACT, MOST_FRACTIONS, MOST_MATRIX = 1 << 22, 256, 1 << 20  # in whole numbers, fractions, of resizing
 MOST_PLAIN = 16  # elements of a tensor of floats that is taken as fractions
 MOST_SMALL = 4096  # elements of a constant that is always evaluated
 MOST_STEPS = 4096
@@ -1729,7 +1729,7 @@ class Operators:
             n = x.shape[axis]
             if size == n and scale == 1:
                 continue
-            need(0 < size <= MOST_LIST and size * n <= MOST_EXACT, f"a size of {size}")
+            need(0 < size <= MOST_LIST and size * n <= MOST_MATRIX, f"a size of {size}")
             places = [coordinate(coordinate_transformation_mode, i, n, size, scale) for i in range(size)]
             if mode == "nearest":
                 x = x.take(np.array([min(max(nearest(c), 0), n - 1) for c in places]), axis)
@@ -2046,6 +2046,7 @@ class Run:
 
     def apply(self, node: Node, env: dict[str, Typed | None], *, strict: bool = False) -> list[Typed | None]:
         """Return the values of an operator's outputs; None where there are none to compute with."""
+        self.check.require_time()
         vals = [env.get(name) if name else None for name in node.reads]
         try:
             if any(name and v is None for name, v in zip(node.reads, vals, strict=True)):
@@ -2119,7 +2120,6 @@ class Walk:
         """Evaluate the next operator, and let go of what nothing reads any more."""
         node, run = self.graph.nodes[self.next], self.run
         self.next, run.side = self.next + 1, self.side
-        run.check.require_time()
         self.fetch(node.reads)
         vals = run.apply(node, self.env)
         try:
