@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -358,6 +358,7 @@ def rewrite_file(
             settled = model if row.suffix or row.is_read_back else inner
             wanted = False if pieces else certificate
             report = settle_verdict(report, graph, settled, took, wanted=wanted)
+            report = replace(report, scope=", ".join(filter(None, [report.scope, dequantised(rewritten)])))
         if not report.passed:
             raise VerificationError(report, final)
         behind.finish()
@@ -369,6 +370,12 @@ def rewrite_file(
             files += row.load().write_tests(inner, record_calls(source, inner, grouped=grouped))
         names += [f.name for f in files]
     return [parent / name for name in names], report
+
+
+def dequantised(rewritten: Rewritten) -> str:
+    """Describe how many quantised weights a rewrite has made floats, as a verdict says it; empty for none."""
+    count = sum(change.code == "DQ101" for change in rewritten.changes)
+    return f"with {count} quantised weight{'s' * (count != 1)} as floats" if count else ""
 
 
 def _comparable(written: Path, home: Path, options: Mapping[str, object]) -> AbstractContextManager[Path]:

@@ -139,8 +139,8 @@ if TYPE_CHECKING:
 @click.option(
     "--dequantise",
     is_flag=True,
-    help="Write quantised weights as floats in an ONNX output, four times the size of int8; by default they "
-    "stay quantised.",
+    help="Write quantised weights as floats, four times the size of int8, and say so in the first line; by "
+    "default they stay quantised.",
 )
 @click.option(
     "--certify",
@@ -311,7 +311,11 @@ def rewrite(
             print_report(report, verbose=verbose, removed=str(gone) if gone.tensors else "")
         else:
             stubbed = f"{len(stubs)} stub{'s' * (len(stubs) != 1)} to be written by hand"
-            print_verdict(f"NOT COMPARED ({stubbed if stubs else '--no-verify'})")
+            as_floats = "" if stubs else targets.dequantised(rewritten)
+            if as_floats:
+                print_verdict(f"NOT COMPARED (--no-verify), {as_floats}")
+            else:
+                print_verdict(f"NOT COMPARED ({stubbed if stubs else '--no-verify'})")
             if gone.tensors:
                 echo(gone)
         if written_beside is not None:

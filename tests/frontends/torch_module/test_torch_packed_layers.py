@@ -14,7 +14,9 @@ from torch.ao import quantization
 from torch.ao.quantization import quantize_fx
 
 import regraft
+from regraft.api.targets import rewrite_file
 from regraft.ir import ModelError
+from regraft.process.messages import say_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*quantiz")
 
@@ -153,6 +155,17 @@ def test_packed_layers_become_source(to: str, tmp_path: Path) -> None:
         regraft.save(regraft.rewrite(graph, dequantise=dequantise), folder, to=to)
         report = regraft.verify(graph, folder)
         assert report.passed, report
+
+
+def test_the_first_line_says_that_weights_are_floats(tmp_path: Path) -> None:
+    graph = regraft.load(dynamic(nn.Sequential(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 5))), (ROWS,))
+    for dequantise, said in ((True, "equal with 2 quantised weights as floats: "), (False, "equal: ")):
+        rewritten = regraft.rewrite(graph, dequantise=dequantise)
+        _, report = rewrite_file(graph, rewritten, tmp_path / f"net{dequantise:d}.onnx")
+        assert report is not None
+        assert report.summary().startswith(said)
+        assert ("2 个量化权重写成浮点数" in say_lines(report.summary(), "zh")) is dequantise
+        assert report.to_json()["scope"] == said.removeprefix("equal").strip(": ")
 
 
 @pytest.mark.parametrize("fault", ["scale", "one scale", "order", "zero point", "step"])
