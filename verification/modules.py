@@ -13,7 +13,7 @@ from ..ir import ModelError, ModuleTree
 from .compare import Comparison, Yardstick, compare, distance, kind_of
 from .conditioning import Rounding
 from .report import ModuleRow
-from .rounded_values import compare_rounded
+from .rounded_values import LAYER, LAYERS, Allowed, compare_rounded
 from .runners.runs import CallRecord, Run, Runner
 
 _LEAVES = "other values leave it in the target, with which what comes behind it is right"
@@ -74,6 +74,7 @@ class ModuleComparison:
         self._tree, self._inputs, self._rounding = tree, inputs, rounding
         self._source, self._target = runs
         self._source_runner, self._runner = runners
+        self._around = set(self._parents().values())  # calls that hold others
         self._counts = [Counter(map(_path, run.calls)) for run in runs]
 
     def rows(self, *, agree: bool) -> list[ModuleRow]:
@@ -154,9 +155,8 @@ class ModuleComparison:
             outputs = self._runner.run_module(call, [record.inputs[i] for i in chosen])
         except ModelError as error:
             return replace(finding, why=f"it does not run alone: {error.message}")
-        worst = self._worst(
-            record.outputs, outputs, finding.pairs, self._rounding.alone(call, record), record.rounded
-        )
+        by, allowed = self._rounding.alone(call, record), LAYERS if call in self._around else LAYER
+        worst = self._worst(record.outputs, outputs, finding.pairs, by, record.rounded, allowed)
         return replace(finding, chosen=tuple(chosen), alone=worst)
 
     def _doubt(self, finding: _Finding, findings: Mapping[str, _Finding], *, agree: bool) -> str:
@@ -217,10 +217,11 @@ class ModuleComparison:
         pairs: Sequence[int],
         by: Callable[[int], Yardstick],
         rounded: Sequence[bool] = (),
+        allowed: Allowed = LAYER,
     ) -> Comparison:
         """Return the comparison that is furthest beyond its tolerance."""
         found = [
-            compare_rounded(source[i], array) or compare(source[i], array, by(i))
+            compare_rounded(source[i], array, allowed) or compare(source[i], array, by(i))
             if rounded and rounded[i]
             else compare(source[i], array, by(i))
             for i, array in zip(pairs, target, strict=True)
