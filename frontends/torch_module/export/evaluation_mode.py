@@ -40,8 +40,10 @@ def dry_run(module: Module, kept: Untouched | None = None) -> Iterator[None]:
     """
     import torch
 
+    from ..quantised.layers import quantised_layers
+
     seeds = torch.random.fork_rng(devices=[])
-    with kept or Untouched(module), _switched(module), seeds, torch.no_grad():
+    with kept or Untouched(module), _switched(module), seeds, torch.no_grad(), quantised_layers(module):
         yield
 
 

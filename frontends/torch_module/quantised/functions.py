@@ -24,8 +24,6 @@ from .stand_in import (
     real,
 )
 
-_OPS: Any = torch.ops.quantized_decomposed
-
 
 def _function(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def add(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,9 +172,14 @@ def by_extremes(x: Tensor, packed: Packed, reduce_range: bool) -> Tensor:
     if packed.is_of_halves:
         return x
     high = 127 if packed.reduces_range(reduce_range) else 255
-    scale, zero = choose_qparams(x, 0, high, 0.0, torch.uint8)
-    codes = _OPS.quantize_per_tensor.tensor(x, scale, zero, 0, 255, torch.uint8)
-    return _OPS.dequantize_per_tensor.tensor(codes, scale, zero, 0, 255, torch.uint8)
+    least, most = torch.clamp(x.min(), max=0).double(), torch.clamp(x.max(), min=0).double()
+    found = (most - least) / high
+    found = torch.where(found == 0, 0.1, found)  # of zeros alone
+    zero = torch.round(torch.clamp(-least / found, 0, high)).to(torch.float32)
+    scale = found.to(torch.float32)
+    # the kernels round the sum, to even, so that the zero point decides what lies in the middle
+    codes = torch.clamp(torch.round(x * (1.0 / scale) + zero), 0, 255)
+    return (codes - zero) * scale
 
 
 @_operator("embedding_byte", "embedding_4bit")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,7 +57,7 @@ class Packed:
         narrows: whether the kernels leave out a bit of their inputs where they are asked to.
     """
 
-    module: Module
+    module: Module = field(repr=False)
     name: str
     bias_name: str = ""
     axis: int | None = None

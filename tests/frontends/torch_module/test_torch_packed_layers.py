@@ -157,6 +157,24 @@ def test_packed_layers_become_source(to: str, tmp_path: Path) -> None:
         assert report.passed, report
 
 
+def test_runs_beside_the_trace_follow_packed_layers_too() -> None:
+    """A forward that may assign attributes runs once more, on the unpacked copy."""
+
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.f = nn.Linear(16, 5)
+            self.register_buffer("seen", torch.zeros(5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.f(x)
+            self.seen.data = y[0]
+            return y + self.seen
+
+    graph = regraft.load(dynamic(Keeps()), (ROWS,))
+    assert any("assigns" in note for note in graph.origin.notes)
+
+
 def test_the_first_line_says_that_weights_are_floats(tmp_path: Path) -> None:
     graph = regraft.load(dynamic(nn.Sequential(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 5))), (ROWS,))
     for dequantise, said in ((True, "equal with 2 quantised weights as floats: "), (False, "equal: ")):
