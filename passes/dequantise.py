@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from ..ir import Array, Constant, Graph, Operator, Parameter, TensorData, TensorType, Value, numpy_dtype
+from ..ir import (
+    Array,
+    Constant,
+    Graph,
+    Module,
+    Operator,
+    Parameter,
+    TensorData,
+    TensorType,
+    Value,
+    numpy_dtype,
+)
 from ..ir.analysis.evaluation import evaluate
 from ..ir.types import STORED_DTYPES
 from .base import Change, Pass
@@ -22,6 +33,8 @@ class Dequantise(Pass):
     What it does:
         Puts a constant of floats in the place of a DequantizeLinear whose operands are all constants or
         parameters of the file: a layer's weights and biases. The floats are computed when they are written.
+        Integers that a layer of a PyTorch model holds as a buffer become its weight, which trains, under
+        the weight's own name.
 
     Why:
         A runtime without quantised layers computes the same floats anew in every run.
@@ -70,12 +83,17 @@ class Dequantise(Pass):
                 if found is None:
                     continue
                 place, operands = places.of(part, node.key), part.operands(node.key)
-                constant = part.add_constant(found)
-                part.replace_uses(Value(node.key), constant)
+                weight = _as_weight(part, node, found) if part is graph else None
+                value = part.add_constant(found) if weight is None else weight
+                part.replace_uses(Value(node.key), value)
                 part.remove(node.key)
                 _drop_idle(part, operands)
-                type_ = part.known_type(constant)
-                text = f"stored numbers are dequantised: now a constant {type_}"
+                type_ = part.known_type(value)
+                text = (
+                    f"stored numbers are dequantised: now a constant {type_}"
+                    if weight is None
+                    else f"stored numbers are dequantised: now a parameter {type_}"
+                )
                 changes.append(Change("DQ101", text, place=place))
         return changes
 
@@ -94,6 +112,60 @@ class Dequantise(Pass):
         if self.limit and numbers.dtype not in STORED_DTYPES and prod(elements) > self.limit:
             return None
         return TensorData(known.dtype, elements, lambda: _computed(node, known, stored))
+
+
+_PARTS = ("_qdata", "_codes")
+"""Ends of the names of integers that stand beside their scales."""
+
+
+def _as_weight(graph: Graph, node: Operator, found: TensorData) -> Value | None:
+    """Return a layer's weight as a parameter that trains, in the place of its integers; None for others.
+
+    Others are numbers of the root module, and those that something else reads too.
+    """
+    place = _holding(graph, node)
+    if place is None:
+        return None
+    module, name = place
+    end = next((end for end in _PARTS if name.endswith(end)), "")
+    own, held = name.removesuffix(end), graph.parameter(module.parameters[name])
+    if "." not in held.name or (own != name and own in module.parameters):
+        return None
+    path = held.name.removesuffix(name) + own
+    weight = graph.add_parameter(Parameter(path, path, found, role=held.role))
+    del module.parameters[name]
+    module.parameters[own] = weight.node
+    for rest in (f"{own}_scale", f"{own}_zero_point"):
+        key = module.parameters.get(rest)
+        if key is not None and not graph.is_read(Value(key)):
+            graph.remove(key)
+    bias = module.parameters.get("bias") if own == "weight" else None
+    if bias is not None and graph.parameter(bias).data.dtype == found.dtype:
+        graph.parameter(bias).is_buffer, graph.parameter(bias).trainable = False, True
+    return weight
+
+
+def _holding(graph: Graph, node: Operator) -> tuple[Module, str] | None:
+    """Return the module that holds the integers of a DequantizeLinear alone as a buffer, and its name there.
+
+    Integers in another form (of 4 bits, say) are a constant beside a buffer that nothing reads.
+    """
+    numbers = graph.operands(node.key)[0]
+    source = None if numbers is None else graph.node(numbers.node)
+    if numbers is None or len(graph.users(numbers)) != 1:
+        return None
+    if isinstance(source, Parameter) and source.is_buffer:
+        held = [(m, n) for m in graph.modules for n, key in m.parameters.items() if key == numbers.node]
+        return held[0] if len(held) == 1 else None
+    if not isinstance(source, Constant) or node.call is None:
+        return None
+    module = graph.modules.module(graph.modules.call(node.call).module)
+    for name, key in module.parameters.items():
+        buffer = graph.parameter(key)
+        unread = buffer.is_buffer and not graph.is_read(Value(key))
+        if name.endswith(_PARTS) and unread and buffer.data.shape == source.data.shape:
+            return module, name
+    return None
 
 
 def _drop_idle(part: Graph, operands: Sequence[Value | None]) -> None:

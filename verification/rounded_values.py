@@ -10,7 +10,7 @@ from .compare import Comparison
 
 
 class Allowed(NamedTuple):
-    """How far integers may be off to which two kernels have rounded floats.
+    """The bounds within which two kernels may round floats to other integers.
 
     Attributes:
         steps: the most that one is off.
@@ -25,7 +25,7 @@ class Allowed(NamedTuple):
 
 LAYER = Allowed(1, 200, 20)
 LAYERS = Allowed(3, 20, 3)
-"""Of several layers behind one another, which spread what the first has rounded; each is compared too."""
+"""Bounds of layers behind one another, which spread what the first has rounded; each is compared too."""
 
 
 def compare_rounded(source: np.ndarray, target: np.ndarray, allowed: Allowed) -> Comparison | None:

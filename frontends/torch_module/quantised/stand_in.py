@@ -158,7 +158,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {}
 
 
 class NoFormError(Exception):
-    """There is no form yet of what a model does with quantised tensors; the text names it."""
+    """A model uses quantised tensors in a way that has no form yet; the text names it."""
 
 
 class Scale(NamedTuple):

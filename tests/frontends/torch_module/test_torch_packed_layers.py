@@ -157,6 +157,15 @@ def test_packed_layers_become_source(to: str, tmp_path: Path) -> None:
         assert report.passed, report
 
 
+def test_dequantised_layers_own_weights_that_train(tmp_path: Path) -> None:
+    net = dynamic(nn.Sequential(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 5)))
+    graph = regraft.rewrite(regraft.load(net, (ROWS,)), dequantise=True, to="torch").graph
+    held = {parameter.name: parameter for parameter in graph.parameters()}
+    assert set(held) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    assert all(parameter.trainable and not parameter.is_buffer for parameter in held.values())
+    assert np.array_equal(held["2.weight"].data.numpy(), net[2].weight().dequantize().numpy())
+
+
 def test_runs_beside_the_trace_follow_packed_layers_too() -> None:
     """A forward that may assign attributes runs once more, on the unpacked copy."""
 

@@ -172,6 +172,8 @@ def test_weights_of_a_class_of_their_own_are_read(net: nn.Module, kept: int, tmp
     for written in ("net.onnx", "net"):
         report = regraft.verify(graph, tmp_path / written)
         assert report.passed, report
+    if kept == onnx.TensorProto.INT4:
+        assert "nn.Linear(32, 16)" in (tmp_path / "net" / "model.py").read_text()  # with a weight of its own
     assert graph.origin.model is net
     assert (type(net[0]), list(net.state_dict())) == before
 
