@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -220,7 +220,7 @@ def _quantised(call: Call, scale: Value, zero: Value | int, axis: int | None = N
     """Return the operand `input` in another scale, within the bounds that the call states."""
     low, high = _bound(call, "quant_min", min), _bound(call, "quant_max", max)
     call.ignore("dtype")
-    return _in_scale(call, call.value("input"), scale, zero, (low, high), call.dtype, axis)
+    return _in_scale(call, call.value("input"), _Scale(scale, zero, (low, high), call.dtype, axis))
 
 
 def _bound(call: Call, name: str, of: object) -> int:
@@ -234,52 +234,55 @@ def _bound(call: Call, name: str, of: object) -> int:
     return int(found)
 
 
-def _in_scale(
-    call: Call,
-    x: Value,
-    scale: Value,
-    zero: Value | int,
-    bounds: tuple[int, int],
-    dtype: str,
-    axis: int | None,
-) -> Value:
+class _Scale(NamedTuple):
+    """A scale in which integers stand for floats.
+
+    Attributes:
+        scale: the length of a step, or of one for each place of the axis.
+        zero: the integer that stands for 0, or likewise.
+        bounds: the least and the largest integer.
+        dtype: their element type.
+        axis: the axis of several scales; None for one in all.
+    """
+
+    scale: Value
+    zero: Value | int
+    bounds: tuple[int, int]
+    dtype: str
+    axis: int | None
+
+
+def _in_scale(call: Call, x: Value, by: _Scale) -> Value:
     """Return floats as integers of an element type."""
-    x, scale = call.cast(x, "float32"), _stored(call, scale, "float32")
-    along: dict[str, Any] = {} if axis is None else {"axis": axis}
-    if dtype not in _NARROW or not _is_stored(call.graph.node(scale.node)):
-        return _in_scale_written_out(call, x, scale, zero, bounds, dtype, axis)
-    if isinstance(zero, int):
-        moved = call.constant(np.full(call.static_shape(scale), zero), dtype)
+    x, by = call.cast(x, "float32"), by._replace(scale=_stored(call, by.scale, "float32"))
+    if by.dtype not in _NARROW or not _is_stored(call.graph.node(by.scale.node)):
+        return _in_scale_written_out(call, x, by)
+    if isinstance(by.zero, int):
+        moved = call.constant(np.full(call.static_shape(by.scale), by.zero), by.dtype)
     else:
-        moved = _stored(call, zero, dtype)
-    found = call.op("QuantizeLinear", x, scale, moved, **along)
-    own = np.iinfo(numpy_dtype(dtype))
-    low, high = (call.constant(bound, dtype) for bound in bounds)
-    return found if bounds == (own.min, own.max) else call.op("Clip", found, low, high)
+        moved = _stored(call, by.zero, by.dtype)
+    along: dict[str, Any] = {} if by.axis is None else {"axis": by.axis}
+    found = call.op("QuantizeLinear", x, by.scale, moved, **along)
+    own = np.iinfo(numpy_dtype(by.dtype))
+    low, high = (call.constant(bound, by.dtype) for bound in by.bounds)
+    return found if by.bounds == (own.min, own.max) else call.op("Clip", found, low, high)
 
 
-def _in_scale_written_out(
-    call: Call,
-    x: Value,
-    scale: Value,
-    zero: Value | int,
-    bounds: tuple[int, int],
-    dtype: str,
-    axis: int | None,
-) -> Value:
+def _in_scale_written_out(call: Call, x: Value, by: _Scale) -> Value:
     """Return floats as integers, to the bit as torch does.
 
     A scale by the largest element of all, which has half a place more on one side, makes a tie of that
     element in every run: whether it is divided by the scale, or multiplied by its reciprocal, decides it.
     """
+    zero, scale = by.zero, by.scale
     moved = call.constant(zero, "float32") if isinstance(zero, int) else _stored(call, zero, "float32")
-    if axis is not None:
-        column = [*call.shape(scale), *[1] * (call.rank(x) - axis - 1)]
+    if by.axis is not None:
+        column = [*call.shape(scale), *[1] * (call.rank(x) - by.axis - 1)]
         scale, moved = (call.reshape(v, column) if call.rank(v) else v for v in (scale, moved))
     inverse = call.op("Reciprocal", scale)  # 1 / scale would ONNX Runtime make a division of x again
     found = call.op("Add", call.op("Round", call.op("Mul", x, inverse)), moved)
-    low, high = (call.constant(float(bound), "float32") for bound in bounds)
-    return call.cast(call.op("Clip", found, low, high), dtype)
+    low, high = (call.constant(float(bound), "float32") for bound in by.bounds)
+    return call.cast(call.op("Clip", found, low, high), by.dtype)
 
 
 def _real(
@@ -343,7 +346,7 @@ def _rounded(call: Call, name: str, scale: Value, zero: Value | int, axis: int |
     own = np.iinfo(narrow)
     dtype = narrow if own.min <= low and high <= own.max else "int32"
     x = call.value(name)
-    found = _in_scale(call, x, scale, zero, (low, high), dtype, axis)
+    found = _in_scale(call, x, _Scale(scale, zero, (low, high), dtype, axis))
     return _real(call, found, scale, zero, None if axis is None else {"axis": axis})
 
 
