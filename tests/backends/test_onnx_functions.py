@@ -289,6 +289,19 @@ def test_functions_of_classes_that_sound_alike_have_names_of_their_own() -> None
     assert sorted(names) == ["Block_1", "Block_1_2", "Block_2"]
 
 
+def test_modules_nested_deeper_than_functions_may_be_are_written() -> None:
+    paths = [".".join([first, *["i"] * depth]) for first in "ab" for depth in range(90)]
+    modules = "\n".join(f'  module "{path}" Block' for path in paths)
+    nodes = "\n".join(
+        f'  %{at} = Sin(%{at - 1 if at else "x"}) : f32[4] @ "{path}#1"' for at, path in enumerate(paths)
+    )
+    text = f'graph main {{\n  module "" Net\n{modules}\n  %x = input "x" : f32[4]\n{nodes}\n'
+    model = to_model(parse(f'{text}  return "y" = %179\n}}\n'), functions=True)
+    onnx.checker.check_model(model, full_check=True)
+    assert len(model.functions) == 60
+    assert len(inline_functions(model).graph.node) == 180
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -27,6 +27,9 @@ from .regions import Calls, Leaf, Region, find_regions, values_read
 _LEAST = 2
 """Nodes of a body, and calls of it: one operator needs no function, and neither does what is called once."""
 
+_DEEPEST = 60
+"""Functions within one another: readers and the ONNX checker refuse many more."""
+
 _LISTED = 4  # paths that a function's text names
 
 
@@ -127,6 +130,7 @@ class _Outlining:
             for key, bodies in groups.items()
             if len(bodies) >= _LEAST and _has_nodes(bodies[0].region)
         }
+        self._leave_out_deep(chosen)
         classes = {key: self._class(bodies[0]) for key, bodies in chosen.items()}
         number, times = Counter[str](), Counter(classes.values())
         first = {key: bodies[0].region.number for key, bodies in chosen.items()}
@@ -142,6 +146,16 @@ class _Outlining:
             function.outputs = self._leaving(bodies)
         for function in self.functions.values():
             function.formals = self._formals(function)
+
+    def _leave_out_deep(self, chosen: dict[str, list[Body]]) -> None:
+        """Leave out functions that have too many within one another; those inside come first."""
+        height: dict[str, int] = {}
+        for body in self.described:
+            inner = (height[self.bodies[i].key] for i in body.region.items if isinstance(i, Region))
+            height[body.key] = max(inner, default=0) + (body.key in chosen)
+            if height[body.key] > _DEEPEST:
+                del chosen[body.key]
+                height[body.key] = _DEEPEST
 
     def _class(self, body: Body) -> str:
         name = "".join(c if c.isalnum() else "_" for c in self.calls.classes.get(body.region.call, ""))
