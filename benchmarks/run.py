@@ -1,7 +1,7 @@
 """Speed and memory of the main jobs, as ratios in one process to what a user would run instead.
 
-    python benchmarks/run.py [export | verified | load | cells | passes | memory | runtime | functions |
-        eager | depth | mindspore | mxnet | start]… [--repeat N] [--model NAME]… [--store]
+    python benchmarks/run.py [export | verified | load | convert | cells | passes | memory | runtime |
+        functions | eager | depth | mindspore | mxnet | start]… [--repeat N] [--model NAME]… [--store]
 
 Times are of the processor, not of the clock, and jobs that are compared take turns. Each subject is a file of
 its own; what a subject needs and is not installed is said. Without subjects: export and passes.
@@ -17,6 +17,7 @@ from pathlib import Path
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # MindSpore's convolutions: before it is imported
 
 import cells
+import converting
 import depth
 import eager
 import exporting
@@ -36,6 +37,7 @@ SUBJECTS = (
     "export",
     "verified",
     "load",
+    "convert",
     "cells",
     "passes",
     "memory",
@@ -57,7 +59,9 @@ def main() -> None:
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=", ".join(SUBJECTS))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--model", action="append", choices=NAMES, help="default: resnet18; may be repeated")
-    parser.add_argument("--library", choices=("torchvision", "timm"), default="", help="one (verified, load)")
+    parser.add_argument(
+        "--library", choices=("torchvision", "timm"), default="", help="one (verified, load, convert)"
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 20000], help="operators (passes)")
     parser.add_argument("--every", type=int, default=1, help="each of so many models (mxnet)")
     parser.add_argument("--gigabytes", type=float, default=0.5, help="weights (memory)")
@@ -76,6 +80,8 @@ def main() -> None:
                         verified.run(options.repeat, Path(folder), options.library)
                     case "load":
                         verified.run_load(options.repeat, options.library)
+                    case "convert":
+                        converting.run(options.repeat, Path(folder), options.library)
                     case "cells":
                         cells.run(options.repeat, Path(folder))
                     case "passes":
