@@ -413,21 +413,25 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
 
     def export() -> ExportedProgram:
         nonlocal assigns
-        calls.clear()
-        repetition = Repetition(module, calls)
-        found = None
-        with repetition.repeating(), structure_kept(module, state) as before:
-            try:
-                found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
-            except Exception:
-                if repetition.is_whole:  # else the fault is ours
-                    raise
-        assigns = before.has_changed or repetition.has_assigned()
-        drawn = repetition.count > 0 and repetition.takes_back_draws()
-        if found is None or drawn or (repetition.count and before.has_changed):
+        for stand_ins in (True, False):
             calls.clear()
-            with structure_kept(module, state):  # what one trace has left in a cache is nothing to the next
-                found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+            repetition = Repetition(module, calls, stand_ins)
+            found = None
+            with repetition.repeating(), structure_kept(module, state) as before:
+                try:
+                    found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+                except Exception:
+                    if repetition.is_whole:  # else the fault is ours
+                        raise
+            assigns = before.has_changed or repetition.has_assigned()
+            drawn = repetition.count > 0 and repetition.takes_back_draws()
+            if found is None or drawn or (repetition.count and before.has_changed):
+                break
+            if repetition.spells_out(found):
+                return without_new_buffers(without_vmap(found))
+        calls.clear()
+        with structure_kept(module, state):  # what one trace has left in a cache is nothing to the next
+            found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
         return without_new_buffers(without_vmap(found))
 
     with (

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ..aliases import MEMORY, storage_of, written_argument
+from ..aliases import storage_of, written_argument
 from ..module_stacks import normalised_stack
 from .module_likeness import (
     OpenReads,
@@ -31,13 +32,14 @@ from .module_likeness import (
     varying_attributes,
 )
 from .patches import original, patched
+from .recorded_calls import Call, Calls, Copying, Op, Record, ResultTensor
+from .stand_ins import StandIns, can_stand
 from .tracer_state import (
     can_copy,
     fake_tensor,
     global_hooks,
     lines_here,
     modes,
-    name_asked,
     set_node,
     slot,
     stack_around,
@@ -46,102 +48,11 @@ from .tracer_state import (
 )
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
     from torch.fx import Node
     from torch.nn import Module
 
-Calls = list[tuple[tuple[str, ...], "Module | None"]]
-"""Keys ``path@n`` of each call of a module, from the root's, and the module."""
-
 _TRACER = "torch.fx.experimental.proxy_tensor:_ModuleStackTracer"
-
-
-@dataclass(slots=True)
-class _Call:
-    """A call that may repeat another.
-
-    Attributes:
-        key: equal for calls whose traces record the same.
-        tensors: those of the arguments, then parameters and buffers, each once.
-        nodes: the nodes of these.
-        modules: path below the module, with a leading dot -> module; its own at "".
-        path: the module's path.
-        counts: earlier calls of each of them, by that path.
-        keys: the keys of the call and of those around, as torch has them.
-        chain: the same as `Calls` has them.
-        trace: the lines of code that led here.
-        modes: the modes of torch.
-    """
-
-    key: Any
-    tensors: list[Any]
-    nodes: list[Node]
-    modules: dict[str, Module]
-    path: str
-    counts: dict[str, int]
-    keys: list[str]
-    chain: tuple[str, ...]
-    trace: str
-    modes: Any
-
-    def split(self, key: str, path: str) -> tuple[str, int]:
-        """Return the path below the module of a key of a module inside, and the number of its call.
-
-        Raises:
-            Unlike: when it is no module inside.
-        """
-        full, _, number = key.partition("@")
-        below = full.removeprefix(path)
-        if below == full or below not in self.modules:
-            raise Unlike
-        return below, int(number or 0)
-
-    def moved(self, key: str, other: _Call, old: str, new: str) -> str:
-        """Return the key of a module inside for a key inside an equal call, at their paths."""
-        below, number = other.split(key, old)
-        number += self.counts[below] - other.counts[below]
-        return f"{new}{below}" + (f"@{number}" if number else "")
-
-
-@dataclass(slots=True)
-class _Tensor:
-    """A tensor of a result: one that was given, or that of a recorded node.
-
-    Attributes:
-        given: its place among the tensors given, or None.
-        node: its node's place among those recorded.
-        layout: sizes, strides, element type and device.
-    """
-
-    given: int | None
-    node: int = 0
-    layout: tuple[Any, ...] = ()
-
-
-@dataclass(slots=True)
-class _Record:
-    """The record of the trace of a call.
-
-    Attributes:
-        call: the call.
-        nodes: its nodes.
-        names: what these would be called if nothing else were.
-        memories: the storages of their tensors.
-        result: its result, with a `_Tensor` for every tensor.
-        read: path below the module and attribute -> value, of attributes that vary.
-        calls: the calls of modules inside it, its own the first.
-        made: the calls of each module inside.
-        others: place of a tensor given -> place of the node that it has since, as `to` its own type does.
-    """
-
-    call: _Call
-    nodes: list[Node]
-    names: list[str]
-    memories: list[int | None]
-    result: Any
-    read: dict[tuple[str, str], Any]
-    calls: Calls
-    made: dict[str, int]
-    others: dict[int, int]
 
 
 @dataclass(slots=True)
@@ -151,6 +62,7 @@ class Repetition:
     Args:
         root: the model.
         calls: the calls that the trace makes, to which those inside a repeated call are added.
+        allow_stand_ins: whether nodes may stand for repeated calls until `spells_out`.
 
     Attributes:
         count: how many calls were repeated.
@@ -159,9 +71,10 @@ class Repetition:
 
     root: Module
     calls: Calls
+    allow_stand_ins: bool = True
     count: int = 0
     is_whole: bool = True
-    _records: dict[Any, list[_Record]] = field(default_factory=dict)
+    _records: dict[Any, list[Record]] = field(default_factory=dict)
     _varying: Varying = field(default_factory=dict)
     _equals: dict[int, int] = field(default_factory=dict)
     _hooks: int = 0
@@ -169,7 +82,9 @@ class Repetition:
     _writes: int = 0
     _reads: OpenReads = field(default_factory=OpenReads)
     _random: Any = None
-    _memory: int = 0
+    _stand_ins: StandIns = field(default_factory=StandIns)
+    _storages: Iterator[int] = field(default_factory=lambda: count(-1, -1))
+    """Numbers that no storage has, for those that tensors of copied nodes would have."""
 
     @contextmanager
     def repeating(self) -> Iterator[None]:
@@ -201,6 +116,14 @@ class Repetition:
             patched("torch.nn:Module", __setattr__=assigning),
         ):
             yield
+
+    def spells_out(self, program: ExportedProgram) -> bool:
+        """Put nodes in the places of those that stand for them; False where torch has parted the latter."""
+        try:
+            self._stand_ins.spell_out(program)
+        except Unlike:
+            return False
+        return True
 
     def has_assigned(self) -> bool:
         """Whether code has assigned attributes of modules since the start."""
@@ -246,7 +169,7 @@ class Repetition:
 
     # -- before a call -----------------------------------------------------------------------------
 
-    def _call(self, tracer: Any, module: Module, args: Any, kwargs: Any) -> _Call:
+    def _call(self, tracer: Any, module: Module, args: Any, kwargs: Any) -> Call:
         """Return what a call is given.
 
         Raises:
@@ -279,15 +202,17 @@ class Repetition:
         each = list({id(t): t for t in tensors}.values())
         nodes = [slot(tracer, t).proxy.node for t in each]
         known = tuple([id(slot(tracer, t).constant) for t in each])
-        shared = identities([storage_of(n) for n in nodes])
+        memories = [storage_of(n) for n in nodes]
+        shared = identities(memories)
         if len(set(nodes)) < len(nodes):
             raise Unlike
         now = modes()
         counts = {below: tracer.num_calls.get(path + below, 0) for below in modules}
-        return _Call(
+        return Call(
             (state, given, pattern, known, shared, self._writes, now),
             each,
             nodes,
+            memories,
             modules,
             path,
             counts,
@@ -297,7 +222,7 @@ class Repetition:
             now,
         )
 
-    def _find(self, call: _Call) -> _Record | None:
+    def _find(self, call: Call) -> Record | None:
         """Return the record of an equal call, and note what this one would have read."""
         records = self._records.get(call.key, ())
         return next((record for record in records if self._reads.repeat(record.read, call.modules)), None)
@@ -307,12 +232,12 @@ class Repetition:
     def _recorded(
         self,
         tracer: Any,
-        call: _Call,
+        call: Call,
         arguments: Any,
         result: Any,
         reads: Mapping[tuple[int, str], Any],
         before: tuple[Any, int, int, Any],
-    ) -> _Record:
+    ) -> Record:
         """Return what a call has recorded.
 
         Raises:
@@ -329,11 +254,14 @@ class Repetition:
             nodes.append(node)
             node = node._next
         known = {*nodes, *call.nodes}
+        if not all(can_copy(node, known) for node in nodes):
+            raise Unlike
+        ops = self._stand_ins.ops(tracer.graph, nodes)
         depth, own, chained = len(call.keys), len(call.chain), call.chain[-1].partition("@")[0]
-        for node in nodes:
-            keys = list(node.meta.get("nn_module_stack") or {})
-            traced = (node.stack_trace or call.trace).startswith(call.trace)
-            if not traced or not can_copy(node, known) or keys[:depth] != call.keys:
+        for op in ops:
+            keys = list(op.meta["nn_module_stack"])
+            traced = (op.meta.get("stack_trace") or call.trace).startswith(call.trace)
+            if not traced or keys[:depth] != call.keys:
                 raise Unlike
             for key in keys[depth:]:
                 call.split(key, call.path)
@@ -346,81 +274,58 @@ class Repetition:
         paths = {id(module): below for below, module in call.modules.items()}
         if any(identity not in paths for identity, _ in reads):
             raise Unlike
-        places = {node: at for at, node in enumerate(nodes)}
+        places = {op.node: at for at, op in enumerate(ops)}
         now = [slot(tracer, tensor).proxy.node for tensor in call.tensors]
         others = {at: node for at, node in enumerate(now) if node is not call.nodes[at]}
         if any(node not in places or written_argument(node) is not None for node in others.values()):
             raise Unlike
-        return _Record(
+        placed, results = _result(tracer, result, call, places)
+        sizes = dict.fromkeys(n for node in nodes for n in node.all_input_nodes if n not in known)
+        record = Record(
             call,
-            nodes,
-            [name_asked(tracer.graph, node) for node in nodes],
-            [storage_of(node) for node in nodes],
-            _result(tracer, result, call, places),
+            ops,
+            placed,
             {(paths[identity], name): value for (identity, name), value in reads.items()},
             inside,
             {below: tracer.num_calls.get(call.path + below, 0) - n for below, n in call.counts.items()},
             {at: places[node] for at, node in others.items()},
+            list(sizes),
+            sorted({*results, *(places[node] for node in others.values())}),
         )
+        record.can_stand = self.allow_stand_ins and can_stand(record)
+        if not record.can_stand and len(ops) > len(nodes):
+            raise Unlike
+        return record
 
     # -- in the place of a call ----------------------------------------------------------------------
 
-    def _repeat(self, tracer: Any, record: _Record, call: _Call) -> Any:
+    def _repeat(self, tracer: Any, record: Record, call: Call) -> Any:
         """Add what an equal call recorded, and return what this one would have returned."""
-        from torch.fx import map_arg
-
         self.count += 1
-        was, around = record.call, stack_around(tracer)
-        own = len(was.keys)
-        copies = dict(zip(was.nodes, call.nodes, strict=True))
-        stacks: dict[tuple[str, ...], Any] = {}
-        made: list[Node] = []
+        result, tensors, values = _built(record.result, call.tensors)
+        copying = Copying(record, call, values, self._storages)
+        around = dict(stack_around(tracer))
+        if record.can_stand:
+            made = self._stand_ins.add(tracer.graph, copying, around)
+        else:
 
-        def copied(node: Node) -> Node:
-            return copies.get(node, node)
+            def make(at: int, op: Op, args: Any, kwargs: Any, notes: dict[str, Any]) -> Node:
+                node = tracer.graph.create_node("call_function", op.target, args, kwargs, op.name, op.type)
+                node.meta = notes
+                return node
 
-        for node, name in zip(record.nodes, record.names, strict=True):
-            args, kwargs = map_arg(node.args, copied), map_arg(node.kwargs, copied)
-            new = tracer.graph.create_node("call_function", node.target, args, kwargs, name, node.type)
-            new.meta = {key: value for key, value in node.meta.items() if key != MEMORY}
-            stack = node.meta["nn_module_stack"]
-            keys = tuple(stack)
-            if keys not in stacks:
-                inner = [
-                    (call.moved(key, was, was.path, call.path), (call.path + below, kind))
-                    for key, (path, kind) in list(stack.items())[own:]
-                    for below in [path.removeprefix(was.path)]
-                ]
-                stacks[keys] = type(stack)([*around, *inner])
-            new.meta["nn_module_stack"] = stacks[keys].copy()
-            if node.stack_trace:
-                new.stack_trace = call.trace + node.stack_trace[len(was.trace) :]
-            tracer.node_name_to_scope[new.name] = (tracer.scope.module_path, tracer.scope.module_type)
-            copies[node] = new
-            made.append(new)
+            made = dict(enumerate(copying.copy([*call.nodes, *record.sizes], around, make)))
         self._add_calls(record, call)
         for below, n in record.made.items():
             if n:
                 tracer.num_calls[call.path + below] = call.counts[below] + n
         for at, place in record.others.items():
             set_node(tracer, call.tensors[at], made[place], slot(tracer, call.tensors[at]).constant)
-        result = _built(tracer, record.result, call.tensors, made)
-        self._note_memories(record, call, made)
+        for at, tensor in tensors.items():
+            set_node(tracer, tensor, made[at], None)
         return result
 
-    def _note_memories(self, record: _Record, call: _Call, made: list[Node]) -> None:
-        """Note for each copied node the storage that its tensor would have, by which views are told."""
-        own = {storage_of(a): storage_of(b) for a, b in zip(record.call.nodes, call.nodes, strict=True)}
-        for node, new, memory in zip(record.nodes, made, record.memories, strict=True):
-            if new.meta.get("val") is not node.meta.get("val"):  # a result's
-                own[memory] = storage_of(new)
-        for new, memory in zip(made, record.memories, strict=True):
-            if memory is not None:
-                if memory not in own:
-                    own[memory] = self._memory = self._memory - 1
-                new.meta[MEMORY] = own[memory]
-
-    def _add_calls(self, record: _Record, call: _Call) -> None:
+    def _add_calls(self, record: Record, call: Call) -> None:
         was, own = record.call, len(record.call.chain)
         old, new = (c.chain[-1].partition("@")[0] for c in (was, call))
         modules = {id(module): below for below, module in was.modules.items()}
@@ -429,8 +334,10 @@ class Repetition:
             self.calls.append((keys, None if module is None else call.modules[modules[id(module)]]))
 
 
-def _result(tracer: Any, value: Any, call: _Call, places: Mapping[Node, int]) -> Any:
-    """Return a result with a `_Tensor` for each tensor.
+def _result(
+    tracer: Any, value: Any, call: Call, places: Mapping[Node, int]
+) -> tuple[Any, list[int]]:
+    """Return a result with a `ResultTensor` for each tensor, and the places of the nodes of those.
 
     Raises:
         Unlike: when it is or holds anything else than arguments may, or a view of what was given.
@@ -438,14 +345,14 @@ def _result(tracer: Any, value: Any, call: _Call, places: Mapping[Node, int]) ->
     from torch._subclasses.fake_tensor import FakeTensor
 
     memories = {t.untyped_storage()._cdata for t in call.tensors}
-    found: dict[int, _Tensor] = {}
+    found: dict[int, ResultTensor] = {}
 
     def placed(value: Any) -> Any:
         if type(value) is not FakeTensor:
             return value
         for at, given in enumerate(call.tensors):
             if given is value:
-                return _Tensor(at)
+                return ResultTensor(at)
         if id(value) not in found:
             kept, memory = slot(tracer, value), value.untyped_storage()._cdata
             plain = value.storage_offset() == 0 and not (
@@ -455,33 +362,33 @@ def _result(tracer: Any, value: Any, call: _Call, places: Mapping[Node, int]) ->
                 raise Unlike
             memories.add(memory)
             layout = (value.shape, value.stride(), value.dtype, value.device, value.fake_mode)
-            found[id(value)] = _Tensor(None, places[kept.proxy.node], layout)
+            found[id(value)] = ResultTensor(None, places[kept.proxy.node], layout)
         return found[id(value)]
 
     tensors: list[Any] = []
     argument_described(value, tensors)
     if any(type(t) is not FakeTensor for t in tensors):
         raise Unlike
-    return mapped(value, placed)
+    return mapped(value, placed), [tensor.node for tensor in found.values()]
 
 
-def _built(tracer: Any, result: Any, given: list[Any], nodes: list[Node]) -> Any:
-    """Return a result of new tensors of the nodes, which the tracer knows, and of the tensors given."""
+def _built(result: Any, given: list[Any]) -> tuple[Any, dict[int, Any], dict[int, Any]]:
+    """Return a result of new tensors and of those given; place of a node -> the new tensor; -> its own copy."""
     from torch._subclasses.fake_impls import fast_detach
     from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
-    found: dict[int, Any] = {}
+    tensors: dict[int, Any] = {}
+    values: dict[int, Any] = {}
 
     def built(value: Any) -> Any:
-        if type(value) is not _Tensor:
+        if type(value) is not ResultTensor:
             return value
         if value.given is not None:
             return given[value.given]
-        if id(value) not in found:
-            found[id(value)] = tensor = fake_tensor(*value.layout)
-            nodes[value.node].meta["val"] = fast_detach(tensor.fake_mode, tensor)
-            set_node(tracer, tensor, nodes[value.node], None)
-        return found[id(value)]
+        if value.node not in tensors:
+            tensors[value.node] = tensor = fake_tensor(*value.layout)
+            values[value.node] = fast_detach(tensor.fake_mode, tensor)
+        return tensors[value.node]
 
     with disable_proxy_modes_tracing():
-        return mapped(result, built)
+        return mapped(result, built), tensors, values

@@ -57,14 +57,15 @@ def can_copy(node: Node, known: set[Node]) -> bool:
         node.op == "call_function"
         and not isinstance(node.target, torch._ops.HigherOrderOperator)
         and "nn_module_stack" in node.meta
-        and all(n in known or not _is_tensor(n) for n in node.all_input_nodes)
+        and all(n in known or is_size(n.meta.get("val")) for n in node.all_input_nodes)
     )
 
 
-def _is_tensor(node: Node) -> bool:
+def is_size(value: object) -> bool:
+    """Whether the value of a node is a symbolic size or number."""
     import torch
 
-    return not isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def name_asked(graph: Any, node: Node) -> str:
