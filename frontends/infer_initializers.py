@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, floor, isclose, log10, prod, sqrt
 
 import numpy as np
@@ -28,6 +29,7 @@ UNKNOWN = Initializer.of("unknown")
 SAMPLE = 65536
 """Values of a parameter that are looked at: enough to tell two per cent in the spread."""
 
+_GLANCE = 64
 _FEWEST = 1000  # fewer do not tell a law by themselves, they only join one
 _SIGMAS = 5.0  # a test that a sample of the law itself fails once in millions
 _SMALL_SIGMAS = 9.0  # and where there are so few values that their squares are not nearly normal
@@ -83,12 +85,13 @@ def infer_laws(parameters: Sequence[Held]) -> list[Initializer | None]:
     """
     laws = [held.law for held in parameters]
     kinds: dict[Hashable, list[_Sample]] = defaultdict(list)
+    room = np.empty(SAMPLE)  # for one after another: new memory for each costs more than what is computed
     trained = 0  # parameters that their class would set to one number, and that hold others
     for at, held in enumerate(parameters):
         values = held.values()
         if values is None or not values.size:
             continue
-        sample = _take_sample(at, held, values)
+        sample = _take_sample(at, held, values, room)
         if isinstance(sample, _Sample):
             constant_law = held.law is not None and held.law.law in _CONSTANT
             trained += constant_law
@@ -103,7 +106,8 @@ def infer_laws(parameters: Sequence[Held]) -> list[Initializer | None]:
             followers, law = found
             for sample in followers:
                 laws[sample.at] = law or sample.held.law
-            left = [s for s in left if s not in followers]
+            explained = {s.at for s in followers}
+            left = [s for s in left if s.at not in explained]
         unexplained += left
     if not trained:
         most = 2 * len(unexplained) > sum(map(len, kinds.values()))  # it may be trained: no spread is a law
@@ -115,26 +119,29 @@ def infer_laws(parameters: Sequence[Held]) -> list[Initializer | None]:
 
 def drawn(values: np.ndarray) -> np.ndarray:
     """Return the drawn elements of a tensor, flat: without the row of zeros of a table's padding."""
-    if values.ndim != 2 or values.shape[0] < 2:
+    if values.ndim != 2 or values.shape[0] < 2 or not values.shape[1]:
         return values.reshape(-1)
-    empty = np.flatnonzero(~values.any(axis=1))
+    empty = np.flatnonzero(values[:, 0] == 0)  # few rows begin so, and the others need no look
+    empty = empty[~values[empty].any(axis=1)]
     return values.reshape(-1) if len(empty) != 1 else np.delete(values, empty[0], axis=0).reshape(-1)
 
 
-def _take_sample(at: int, held: Held, x: np.ndarray) -> _Sample | float:
-    """Return a parameter's moments; its value if all its values are one number."""
-    if bool((x == x[0]).all()):
+def _take_sample(at: int, held: Held, x: np.ndarray, room: np.ndarray) -> _Sample | float:
+    """Return a parameter's moments, computed in `room`; its value if all its values are one number."""
+    if bool((x[:_GLANCE] == x[0]).all()) and bool((x == x[0]).all()):
         return float(x[0])
-    x = x.astype(np.float64)
-    square = x * x
+    values = room[: len(x)]
+    values[:] = x
+    mean, largest = float(values.mean()), float(max(values.max(), -values.min()))
+    squares = np.multiply(values, values, out=values)
     return _Sample(
         at,
         held,
         len(x),
-        float(x.mean()),
-        float(square.mean()),
-        float((square * square).mean()),
-        float(max(x.max(), -x.min())),
+        mean,
+        float(squares.mean()),
+        float(squares.dot(squares)) / len(x),
+        largest,
     )
 
 
@@ -224,6 +231,7 @@ def _plain(sample: _Sample) -> Initializer | None:
     return law if _follows(sample, law) else None
 
 
+@lru_cache(maxsize=1024)
 def _law_moments(law: Initializer, shape: tuple[int, ...]) -> tuple[float, float, bool] | None:
     """(mean, standard deviation, whether uniform) of a law for a shape; None where they are not simple."""
     if law.law == "uniform":

@@ -10,7 +10,7 @@ from .. import call
 from ..arguments import Key
 from .context import Context, Result
 from .environment import Environment
-from .nodes import IGNORED, argument_names, target_name
+from .nodes import IGNORED, arguments_of, target_name
 from .symbols import Size, as_dim, dtype_of, is_of_data
 
 if TYPE_CHECKING:
@@ -185,17 +185,11 @@ def call_of(node: Node, name: str, context: Context, environment: Environment, p
         environment: what fx nodes stand for.
         place: where it is, for messages.
     """
-    arguments = node.target._schema.arguments  # type: ignore[union-attr]
-    names = argument_names(node.target, name)
     values: dict[str, Any] = {}
     fakes: dict[Key, Any] = {}
-    for position, (key, argument) in enumerate(zip(names, arguments, strict=True)):
-        if position < len(node.args):
-            raw: Any = node.args[position]
-        elif argument.name in node.kwargs:
-            raw = node.kwargs[argument.name]
-        else:
-            raw = argument.default_value
+    args, kwargs = node.args, node.kwargs
+    for position, (key, own, default) in enumerate(arguments_of(node.target, name)):
+        raw: Any = args[position] if position < len(args) else kwargs.get(own, default)
         values[key] = environment.resolve(raw)
         fake: Any = raw.meta.get("val") if hasattr(raw, "meta") else None
         if hasattr(fake, "dtype"):

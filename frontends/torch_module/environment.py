@@ -19,21 +19,22 @@ class Environment(dict["Node", Result]):
     """
 
     def __init__(self, symbols: Symbols) -> None:
-        super().__init__()
-        self._symbols = symbols
-
-    def resolve(self, raw: Any) -> Any:
-        """Return an argument of a node with what its nodes stand for."""
         import torch
         from torch.fx import Node
 
-        if isinstance(raw, Node):
+        super().__init__()
+        self._symbols = symbols
+        self._node, self._size, self._number = Node, torch.SymInt, torch.SymFloat
+
+    def resolve(self, raw: Any) -> Any:
+        """Return an argument of a node with what its nodes stand for."""
+        if isinstance(raw, self._node):
             return self[raw]
         if isinstance(raw, (list, tuple)):
             return [self.resolve(r) for r in raw]
-        if isinstance(raw, torch.SymInt):  # of a decomposition's trace
+        if isinstance(raw, self._size):  # of a decomposition's trace
             return self._symbols.size(raw)
-        if isinstance(raw, torch.SymFloat):
+        if isinstance(raw, self._number):
             raise number_of_data()
         return raw
 

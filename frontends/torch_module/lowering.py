@@ -15,14 +15,14 @@ from .coverage import Coverage
 from .environment import Environment
 from .export.capture import Captured, array_of, tensor_placeholders
 from .known_values import KnownValues
-from .module_calls import ModuleCalls, has_stack
+from .module_calls import ModuleCalls, stack_of
 from .modules.tree import Tree
 from .nodes import CONTROL_FLOW, IGNORED, RUN_WHOLE, functional_name, is_tensor_result, target_name
 from .operators import TABLE
 from .operators.control_flow import conditional, loop, map_rows, scan
 from .program_boundary import ProgramBoundary
 from .refusals import COMPLEX, has_complex
-from .source_places import NodePlaces, source_line
+from .source_places import NodePlaces
 from .stubs import add_stub
 from .symbols import Symbols
 from .view_writes import INVERSES
@@ -109,7 +109,7 @@ class Lowerer:
             self.environment[node] = self.b.constant(array_of(found)) if is_tensor else found
             return
         call = self._module_call(node)
-        with self.b.inside(call, source_line(node) or self.b.location) if own_call else nullcontext():
+        with self.b.inside(call, self.places.line(node) or self.b.location) if own_call else nullcontext():
             known = self.known_values.of(node)
             if own_call:
                 self.b.upcast = node in self.in_float32
@@ -128,8 +128,8 @@ class Lowerer:
         In the bodies of control flow, of which torch says nothing, that is the call around it, or where all
         its parameters are those of one of torch's own layers, a call of that layer.
         """
-        if has_stack(node):
-            return self.calls.named_by(node)
+        if keys := stack_of(node):
+            return self.calls.named_by(keys)
         around = self.b.call
         if around is None or target_name(node.target) in CONTROL_FLOW:
             return self.calls.root if around is None else around

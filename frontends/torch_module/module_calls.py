@@ -36,13 +36,13 @@ class ModuleCalls:
         for keys, module in captured.calls:
             self._find(keys, id(module) if module is not None else None)
         for node in captured.program.graph.nodes:
-            self._find(_stack(node), None)
+            self._find(stack_of(node), None)
         if not self._keys:
             self._find(("",), None)
 
-    def named_by(self, node: Node) -> int | None:
-        """Return the call that a node's module stack names; None where it names no module of the tree."""
-        return self._find(_stack(node), None)
+    def named_by(self, keys: tuple[str, ...]) -> int | None:
+        """Return the call that a node's stack names, from `stack_of`; None where that is no module of the tree."""
+        return self._find(keys, None)
 
     def around_layer(self, parameters: set[int], around: int) -> int:
         """Return a new call of the one of torch's own layers that has these parameters, else `around`."""
@@ -66,10 +66,6 @@ class ModuleCalls:
         return parent
 
 
-def has_stack(node: Node) -> bool:
-    """Whether torch says in which module a node is."""
-    return bool(_stack(node))
-
-
-def _stack(node: Node) -> tuple[str, ...]:
+def stack_of(node: Node) -> tuple[str, ...]:
+    """Return the keys of the modules that a node is in; none where torch says nothing of them."""
     return normalised_stack(node.meta.get("nn_module_stack") or {})

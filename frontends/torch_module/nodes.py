@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def target_name(target: Any) -> str:
     return f"{module.lstrip('_')}.{name}" if module in ("_operator", "math") else name
 
 
+@lru_cache(maxsize=4096)
 def functional_name(target: Any) -> str | None:
     """Return the name of the operator that computes what an in-place one writes, or None for any other."""
     import torch
@@ -53,20 +55,23 @@ def functional_name(target: Any) -> str | None:
     return None
 
 
-def argument_names(target: Any, name: str) -> list[str]:
-    """Return the names of an operator's arguments as the lowering `name` knows them.
+@lru_cache(maxsize=4096)
+def arguments_of(target: Any, name: str) -> tuple[tuple[str, str, Any], ...]:
+    """Return an operator's arguments: (name as the lowering `name` knows it, its own name, default).
 
     An in-place operator may call its first argument otherwise than the one whose lowering it uses.
     """
     import torch
 
-    own = [a.name for a in target._schema.arguments]
-    if name == str(target):
-        return own
-    namespace, base, overload = name.split(".")
-    twin = getattr(getattr(getattr(torch.ops, namespace), base), overload)
-    names = [a.name for a in twin._schema.arguments]
-    return names if len(names) == len(own) else own
+    arguments = target._schema.arguments
+    own = [a.name for a in arguments]
+    names = own
+    if name != str(target):
+        namespace, base, overload = name.split(".")
+        twin = getattr(getattr(getattr(torch.ops, namespace), base), overload)
+        theirs = [a.name for a in twin._schema.arguments]
+        names = theirs if len(theirs) == len(own) else own
+    return tuple((n, a.name, a.default_value) for n, a in zip(names, arguments, strict=True))
 
 
 def is_tensor_result(node: Node) -> bool:

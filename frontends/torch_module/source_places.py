@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .export.export_errors import user_location
@@ -22,6 +22,7 @@ class NodePlaces:
 
     def __init__(self, program: GraphModule) -> None:
         self._owners = owners(program)
+        self._folder = os.getcwd()
 
     def of(self, node: Node) -> str:
         """Module path and source line of a node, for messages; in a body of control flow, of that."""
@@ -31,16 +32,20 @@ class NodePlaces:
         path = (
             f"{stack[-1][0] or 'the root module'} ({str(stack[-1][1]).rpartition('.')[2]})" if stack else ""
         )
-        return ", ".join(p for p in (path, source_line(node)) if p)
+        return ", ".join(p for p in (path, self.line(node)) if p)
+
+    def line(self, node: Node) -> str:
+        """Return ``file:line`` of the user's code that made a node, or empty."""
+        return _line(node.meta.get("stack_trace") or "", self._folder)
 
 
 def source_line(node: Node) -> str:
     """Return ``file:line`` of the user's code that made a node, or empty."""
-    return _line(node.meta.get("stack_trace") or "", Path.cwd())
+    return _line(node.meta.get("stack_trace") or "", os.getcwd())
 
 
 @lru_cache(maxsize=4096)
-def _line(trace: str, _folder: Path) -> str:
+def _line(trace: str, _folder: str) -> str:
     """Return the place that a trace names, relative to the current folder."""
     frames = [traceback.FrameSummary(f, int(n), "", lookup_line=False) for f, n in _FRAME.findall(trace)]
     return user_location(frames)

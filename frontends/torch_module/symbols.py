@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ class Symbols:
         import sympy
 
         self._names: dict[sympy.Symbol, sympy.Symbol] = {}
+        self._sizes: dict[sympy.Expr, Size] = {}
         self.carriers: dict[sympy.Symbol, tuple[str, int]] = {}
         batch = None
         for name, fake in placeholders:
@@ -51,11 +53,15 @@ class Symbols:
 
     def size(self, value: object) -> Size:
         """Return an int or SymInt of torch's in our symbols."""
+        if type(value) is int:
+            return value
         expression = _expression(value)
         if isinstance(expression, int):
             return expression
-        expression = _whole(expression.xreplace(self._names))
-        return int(expression) if expression.is_Integer else expression
+        if expression not in self._sizes:
+            found = _whole(expression.xreplace(self._names))
+            self._sizes[expression] = int(found) if found.is_Integer else found
+        return self._sizes[expression]
 
     def number(self, value: object) -> Any:
         """Return a number of torch's in our symbols, whether whole or not."""
@@ -121,8 +127,11 @@ def is_symbolic(size: int | torch.SymInt) -> bool:
 
 def as_dim(size: Size) -> Dim:
     """Return a size as a dimension of a type."""
-    if isinstance(size, int):
-        return size
+    return size if isinstance(size, int) else _text(size)
+
+
+@lru_cache(maxsize=4096)
+def _text(size: sympy.Expr) -> str | None:
     text = str(size).replace(" ", "")
     return None if "," in text else text
 
