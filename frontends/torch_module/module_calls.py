@@ -41,7 +41,7 @@ class ModuleCalls:
             self._find(("",), None)
 
     def named_by(self, keys: tuple[str, ...]) -> int | None:
-        """Return the call that a node's stack names, from `stack_of`; None where that is no module of the tree."""
+        """Return the call that keys from `stack_of` name; None where they name no module of the tree."""
         return self._find(keys, None)
 
     def around_layer(self, parameters: set[int], around: int) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import traceback
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .export.export_errors import user_location
@@ -22,7 +22,7 @@ class NodePlaces:
 
     def __init__(self, program: GraphModule) -> None:
         self._owners = owners(program)
-        self._folder = os.getcwd()
+        self._folder = Path.cwd()
 
     def of(self, node: Node) -> str:
         """Module path and source line of a node, for messages; in a body of control flow, of that."""
@@ -41,11 +41,11 @@ class NodePlaces:
 
 def source_line(node: Node) -> str:
     """Return ``file:line`` of the user's code that made a node, or empty."""
-    return _line(node.meta.get("stack_trace") or "", os.getcwd())
+    return _line(node.meta.get("stack_trace") or "", Path.cwd())
 
 
 @lru_cache(maxsize=4096)
-def _line(trace: str, _folder: str) -> str:
+def _line(trace: str, _folder: Path) -> str:
     """Return the place that a trace names, relative to the current folder."""
     frames = [traceback.FrameSummary(f, int(n), "", lookup_line=False) for f, n in _FRAME.findall(trace)]
     return user_location(frames)

@@ -52,6 +52,12 @@ PATCHES = (
         saves_only=True,
     ),
     Patch(
+        "torch.fx.graph",
+        "pytree",
+        "arguments of nodes that are copied are not searched for symbolic numbers again",
+        saves_only=True,
+    ),
+    Patch(
         "torch.fx.experimental.symbolic_shapes:ShapeEnv",
         "_log_real_tensor_propagation",
         "records the branches that the example decides",

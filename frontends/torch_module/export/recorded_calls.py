@@ -1,4 +1,4 @@
-"""Calls of modules in a trace, the operators that it recorded of them, and copies of these for other calls."""
+"""Calls of modules in a trace, the nodes that it recorded of them, and copies of these for other calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Calls = list[tuple[tuple[str, ...], "Module | None"]]
 """Keys ``path@n`` of each call of a module, from the root's, and the module."""
 
-Stack = Mapping[str, tuple[str, str]]
+Stack = dict[str, tuple[str, str]]
 """Modules that are being called, as nodes have them: key -> path and class."""
 
 

@@ -309,7 +309,7 @@ class Repetition:
             made = self._stand_ins.add(tracer.graph, copying, around)
         else:
 
-            def make(at: int, op: Op, args: Any, kwargs: Any, notes: dict[str, Any]) -> Node:
+            def make(_at: int, op: Op, args: Any, kwargs: Any, notes: dict[str, Any]) -> Node:
                 node = tracer.graph.create_node("call_function", op.target, args, kwargs, op.name, op.type)
                 node.meta = notes
                 return node
@@ -334,9 +334,7 @@ class Repetition:
             self.calls.append((keys, None if module is None else call.modules[modules[id(module)]]))
 
 
-def _result(
-    tracer: Any, value: Any, call: Call, places: Mapping[Node, int]
-) -> tuple[Any, list[int]]:
+def _result(tracer: Any, value: Any, call: Call, places: Mapping[Node, int]) -> tuple[Any, list[int]]:
     """Return a result with a `ResultTensor` for each tensor, and the places of the nodes of those.
 
     Raises:
@@ -373,7 +371,7 @@ def _result(
 
 
 def _built(result: Any, given: list[Any]) -> tuple[Any, dict[int, Any], dict[int, Any]]:
-    """Return a result of new tensors and of those given; place of a node -> the new tensor; -> its own copy."""
+    """Return a result of new tensors and of those given, the new ones by place, and what their nodes hold."""
     from torch._subclasses.fake_impls import fast_detach
     from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 

@@ -12,10 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ..nodes import graph_modules
 from .module_likeness import Unlike
+from .patches import patched
 from .recorded_calls import Copying, Op, Record, Stack
 from .tracer_state import is_size, name_asked
 
@@ -35,7 +37,7 @@ class StandIns:
     """The nodes that stand for calls in one trace."""
 
     _calls: list[tuple[Copying, list[str]]] = field(default_factory=list)
-    """What copies the nodes of each, and their names."""
+    """The copying of the nodes of each, and their names."""
 
     def add(self, graph: Graph, copying: Copying, around: Stack) -> dict[int, Node]:
         """Add the nodes for a call; return them by their places among those that they stand for.
@@ -110,12 +112,14 @@ class StandIns:
                 node = graph.create_node("call_function", op.target, args, kwargs, names[at], op.type)
             else:
                 node.target, node.args, node.kwargs, node.type = op.target, args, kwargs, op.type
+                node.meta.clear()
                 anchors.pop(0)
                 graph.inserting_before(anchors[0])
-            node.meta = notes
+            node.meta.update(notes)
             return node
 
-        with graph.inserting_before(anchors[0]):
+        unasked = SimpleNamespace(tree_iter=lambda _: ())
+        with graph.inserting_before(anchors[0]), patched("torch.fx.graph", pytree=unasked):
             self._copy(group, make)
 
     def _copy(self, group: dict[int, Node], make: Any) -> None:
@@ -132,7 +136,7 @@ class StandIns:
 def can_stand(record: Record) -> bool:
     """Whether one node for each tensor of the result may stand for all that a call recorded.
 
-    What torch leaves out, what it takes apart, and what writes into a tensor that was given stays in the graph.
+    What torch leaves out or takes apart stays in the graph, and what writes into a tensor that was given.
     """
     ops, given = record.ops, set(record.call.memories)
     memories = dict(zip(record.call.nodes, record.call.memories, strict=True))

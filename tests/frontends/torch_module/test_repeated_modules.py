@@ -15,7 +15,9 @@ from torch.nn import functional as F
 
 from regraft import load
 from regraft.frontends.torch_module.export import capture
+from regraft.frontends.torch_module.export.module_likeness import Unlike
 from regraft.frontends.torch_module.export.repeated_calls import Repetition
+from regraft.frontends.torch_module.export.stand_ins import StandIns
 from regraft.ir import Operator
 
 
@@ -424,9 +426,67 @@ def at_other_lines() -> nn.Module:
     return Unrolled(*blocks())
 
 
+def nested() -> nn.Module:
+    class Stage(Block):
+        def __init__(self, number: int) -> None:
+            super().__init__(number)
+            self.inner = Net(*blocks(count=3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(self.norm(x)) + self.inner.blocks[1](x)
+
+    return Net(*blocks(Stage, 3))
+
+
+def read_later() -> nn.Module:
+    """Each block's input and both of its results, one of them without a gradient, are read at the end."""
+
+    class Detaching(Block):
+        def forward(self, x: torch.Tensor) -> Any:
+            y = super().forward(x)
+            return y, y.detach() * 2
+
+    class Collecting(Net):
+        def forward(self, x: torch.Tensor) -> Any:
+            seen = []
+            for block in self.blocks:
+                x, beside = block(x)
+                seen += [x, beside]
+            return torch.stack(seen[::-1]).sum(0), seen[2]
+
+    return Collecting(*blocks(Detaching))
+
+
+def without_gradient() -> nn.Module:
+    class Frozen(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.no_grad():
+                y = super().forward(x)
+            return super().forward(x + y)
+
+    return Frozen(*blocks())
+
+
+def of_other_types() -> nn.Module:
+    """Blocks that turn what is given into its own type, and read a number that their caller measures."""
+
+    class Casting(Block):
+        def forward(self, x: torch.Tensor, size: Any = 1) -> torch.Tensor:
+            return super().forward(x.to(torch.float32).reshape(size, -1, 4))
+
+    class Measuring(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            size = x.shape[0] * 2
+            for block in self.blocks:
+                x = block(torch.cat([x, x]), size)[: x.shape[0]]
+            return x
+
+    return Measuring(*blocks(Casting))
+
+
 ALIKE = [
     *(equal, with_shared_weight, with_results, with_sizes, in_place, added_in_place, at_other_lines),
-    *(called_twice, given_shape),
+    *(called_twice, given_shape, nested, read_later, without_gradient, of_other_types),
 ]
 UNLIKE = [
     *(with_attribute, with_list, with_function, with_width, with_hook, with_number, with_number_inside),
@@ -471,3 +531,26 @@ def test_repeated_blocks_give_the_graph_of_traced_ones(make: Any, monkeypatch: p
     monkeypatch.setattr(capture, "Repetition", _Once)
     assert repeated == _loaded(make)
     assert not (make in ALIKE and len(counts) < 2)
+
+
+def test_torch_goes_over_few_nodes_of_repeated_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    spell_out = StandIns.spell_out
+    sizes: list[tuple[int, int]] = []
+
+    def measured(stand_ins: StandIns, program: Any) -> None:
+        before = len(program.graph.nodes)
+        spell_out(stand_ins, program)
+        sizes.append((before, len(program.graph.nodes)))
+
+    def parted(_stand_ins: StandIns, _program: Any) -> None:
+        raise Unlike
+
+    def twelve() -> Net:
+        return Net(*blocks(count=12))
+
+    monkeypatch.setattr(StandIns, "spell_out", measured)
+    found = _loaded(twelve)
+    nodes, outside = 7, 5 * 12 + 2
+    assert sizes == [(outside + nodes + 11, outside + 12 * nodes)]
+    monkeypatch.setattr(StandIns, "spell_out", parted)  # then the nodes are copied while the model is traced
+    assert found == _loaded(twelve)
