@@ -68,10 +68,15 @@ def write(graph: Graph, folder: Path | str, *, force: bool = False) -> list[Path
     return [folder / name for name in files]
 
 
+_SUFFIXES = ("-symbol.json", ".json", ".py", ".onnx", ".mindir", ".pt2", ".pth", ".pt")
+"""Ends of the names of files that a model is read from."""
+
+
 def file_stem(graph: Graph) -> str:
     """Return the prefix of the files: that of the symbol read, else the graph's name."""
-    reference = Path(graph.origin.reference.partition(":")[0]).name
-    return reference.removesuffix(".json").removesuffix("-symbol").removesuffix(".py") or graph.name
+    name = Path(graph.origin.reference.partition(":")[0]).name
+    known = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), "")
+    return name.removesuffix(known) or graph.name
 
 
 def parameter_names(graph: Graph) -> dict[int, str]:

@@ -196,6 +196,13 @@ def test_nodes_are_named_by_module_and_not_by_source_line(tmp_path: Path) -> Non
     assert [n["name"] for n in nodes if n["op"] != "null"] == ["a_linear", "relu", "a_2_linear", "add"]
 
 
+def test_files_are_named_after_the_file_that_was_read(tmp_path: Path) -> None:
+    graph = regraft.load(torch.nn.Linear(4, 2), (torch.ones(2, 4),))
+    regraft.save(graph, tmp_path / "my.net.onnx", to="onnx")
+    files = regraft.save(regraft.load(tmp_path / "my.net.onnx"), tmp_path / "out", to="mxnet")
+    assert [f.name for f in files] == ["my.net-symbol.json", "my.net-0000.params", "renames.json"]
+
+
 def test_a_dropout_of_whole_channels_is_read_again(tmp_path: Path) -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Dropout2d(0.25), nn.ReLU()).eval()
     graph = regraft.load(net, (torch.ones(2, 3, 4, 4),))

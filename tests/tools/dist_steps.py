@@ -124,9 +124,9 @@ BASE = (
     Step(
         "rewrite net.onnx --to mxnet -o symbol",
         says=("^equal",),
-        writes=("symbol/net.onnx-symbol.json", "symbol/net.onnx-0000.params"),
+        writes=("symbol/net-symbol.json", "symbol/net-0000.params"),
     ),
-    Step("verify net.onnx symbol/net.onnx-symbol.json", says=("^equal",)),
+    Step("verify net.onnx symbol/net-symbol.json", says=("^equal",)),
     Step("report net.onnx other.onnx -o page.html", 1, writes=("page.html",)),
     Step("diff net.onnx other.onnx", 1, ("head",)),
     Step("diff net.onnx net.onnx"),
