@@ -257,3 +257,11 @@ def test_what_a_message_holds_is_no_pattern() -> None:
 )
 def test_the_cause_in_a_method(line: str, said: str) -> None:
     assert say_lines(line, "zh") == said
+
+
+def test_a_sentence_in_a_cell_of_a_table() -> None:
+    row = "of the net  B=2, steps of the target, step 3  2x4  0.1  passed"
+    assert say_lines(row, "zh") == "of the net  B=2，目标逐步，第 3 步            2x4  0.1  通过"
+    assert say_lines("logits  B=2, one pass of the source  2x4  0.1", "zh").startswith(
+        "logits  B=2，源一次前向 "
+    )

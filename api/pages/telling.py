@@ -6,7 +6,7 @@ from typing import Any
 
 from ...process.messages import say, say_lines
 
-_REASONS = {"outputs": (7,), "modules": (8, 10), "nodes": (6,), "training": (7,)}
+_REASONS = {"outputs": (1, 7), "modules": (8, 10), "nodes": (6,), "training": (7,)}
 """Table -> the cells of its rows that are messages."""
 
 

@@ -192,15 +192,15 @@ def _say_place(place: str, known: NullTranslations) -> str:
 
 
 def _say_cells(row: str, known: NullTranslations) -> str:
-    """A row of a table: its head is translated whole, in place; of the others the last cell, a verdict."""
+    """A row of a table: its head is translated whole, in place; of the others the verdict and sentences."""
     cells = _CELLS.split(row)
     said = [known.gettext(cell) for cell in cells[::2]]
-    if all(new != old for new, old in zip(said, cells[::2], strict=True)):
-        for at, cell in enumerate(said[:-1]):
-            cells[2 * at + 1] = " " * max(1, len(cells[2 * at]) + len(cells[2 * at + 1]) - width_of(cell))
-        cells[::2] = said
-    else:
-        cells[-1] = _say_body(cells[-1], known)
+    if any(new == old for new, old in zip(said, cells[::2], strict=True)):
+        said = [new if _SENTENCE.search(old) else old for new, old in zip(said, cells[::2], strict=True)]
+        said[-1] = _say_body(cells[-1], known)
+    for at, cell in enumerate(said[:-1]):
+        cells[2 * at + 1] = " " * max(1, len(cells[2 * at]) + len(cells[2 * at + 1]) - width_of(cell))
+    cells[::2] = said
     return "".join(cells)
 
 
