@@ -306,7 +306,7 @@ def _coherent(model: object) -> Iterator[None]:
     """Turn an error on a program from a file into one clear error about the file, in a with block.
 
     A file states types, names and sizes beside each other, and a stranger's may contradict itself in any way;
-    what torch captured in this process does not.
+    what torch captured in this process does not. A live module may hide a method of torch's own walks.
     """
     try:
         yield
@@ -315,10 +315,12 @@ def _coherent(model: object) -> Iterator[None]:
             raise _incoherent(error.message, model) from error
         raise
     except Exception as error:
-        if isinstance(model, (str, Path)):
-            from .export.export_errors import first_line
+        from .export.export_errors import first_line, hidden_error
 
+        if isinstance(model, (str, Path)):
             raise _incoherent(first_line(error), model) from error
+        if hidden := hidden_error(model, error):
+            raise hidden from error
         raise
 
 

@@ -19,7 +19,7 @@ from ...ir import ModelError
 from ...ir.recipe import UpdateRule
 from ..causes.hosts import TorchHost
 from ..causes.tape import Tape
-from ..training.torch_step import borrowed, tensors_of, without_dropout
+from ..training.torch_step import borrowed, tensors_of, train, without_dropout
 from .loss_causes import recorded_loss
 from .rules import State, updated
 from .trajectories import Batch, Reading, Trajectory
@@ -80,7 +80,7 @@ class TorchTraining:
             recipe = read_recipe(
                 script, {id(t): n for n, t in self._tensors.items()}, script.steps or steps, self._reference
             )
-            self._model.train()
+            train(self._model)
             with torch.no_grad():
                 result = self._forward(inputs)
         recipe = replace(recipe, places=places_of(script, self._function))
@@ -109,7 +109,7 @@ class TorchTraining:
         """Train; see `Learner`. A float64 copy computes in float64 whatever the script's precision."""
         with borrowed(self._model, self._tensors), without_dropout(self._model), plainly():
             script = self._script()
-            self._model.train()
+            train(self._model)
             try:
                 return self._steps(script, batches, record, rules, None if self._double else precision)
             except ModelError:

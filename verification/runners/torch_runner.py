@@ -257,7 +257,10 @@ class TorchRunner(EagerRunner):
         from .torch_rounding import is_alterable, round_inside
 
         module = self._arguments[call][0] if call else self._model
-        held = {id(t): t for m in module.modules() for t in (*m._parameters.values(), *m._buffers.values())}
+        kind = torch.nn.Module  # an attribute of the module may hide `modules`
+        held = {
+            id(t): t for m in kind.modules(module) for t in (*m._parameters.values(), *m._buffers.values())
+        }
         if only:
             held = {0: self._named_tensors.get(only)}
         plain = [part for t in held.values() if t is not None for part in plain_parts(t)]
@@ -328,10 +331,11 @@ class TorchRunner(EagerRunner):
             has_left = False
 
         handles: list[Any] = []
+        kind = torch.nn.Module  # whose methods an attribute of a module may hide
         for module in self._paths:
-            handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-            handles.append(module.register_forward_hook(leave, with_kwargs=True))
-            handles.append(module.register_forward_hook(end, with_kwargs=True, always_call=True))
+            handles.append(kind.register_forward_pre_hook(module, enter, with_kwargs=True))
+            handles.append(kind.register_forward_hook(module, leave, with_kwargs=True))
+            handles.append(kind.register_forward_hook(module, end, with_kwargs=True, always_call=True))
         return handles
 
     def _paths_of(self, module: Any) -> str | tuple[str, ...]:

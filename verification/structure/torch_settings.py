@@ -46,6 +46,7 @@ class SettingsRecorder:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Record the calls that are made in a with block."""
+        import torch
         from torch.overrides import TorchFunctionMode
 
         note = self._note
@@ -56,9 +57,10 @@ class SettingsRecorder:
                 return func(*args, **(kwargs or {}))  # which notes nothing of what it calls in turn
 
         handles: list[Any] = []
-        for module in self._model.modules():
-            handles.append(module.register_forward_pre_hook(self._enter))
-            handles.append(module.register_forward_hook(self._leave, always_call=True))
+        kind = torch.nn.Module  # whose methods an attribute of a module may hide
+        for module in kind.modules(self._model):
+            handles.append(kind.register_forward_pre_hook(module, self._enter))
+            handles.append(kind.register_forward_hook(module, self._leave, always_call=True))
         try:
             with Noting():
                 yield

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...frontends.torch_module.export.evaluation_mode import plainly, values_kept
+from ...frontends.torch_module.export.export_errors import hidden_error
 from ...frontends.torch_module.export.tensors import as_real
 from ...ir import ModelError, ModuleTree
 from ..structure.torch_settings import RATIOS, argument
@@ -261,8 +262,9 @@ def _trace(
 
     for module in model.modules():
         module.training = training
-    handles = [m.register_forward_pre_hook(enter) for m in paths]
-    handles += [m.register_forward_hook(leave, always_call=True) for m in paths]
+    kind = torch.nn.Module  # whose methods an attribute of a module may hide
+    handles = [kind.register_forward_pre_hook(m, enter) for m in paths]
+    handles += [kind.register_forward_hook(m, leave, always_call=True) for m in paths]
     try:
         with Tracer():
             _run(forward)
@@ -272,9 +274,19 @@ def _trace(
     return calls
 
 
+def train(model: Any) -> None:
+    """Switch a model to training by its own `train`; E104 where an attribute hides what that calls."""
+    try:
+        model.train()
+    except TypeError as error:
+        if hidden := hidden_error(model, error):
+            raise hidden from error
+        raise
+
+
 def _refuse_frozen(model: Any, paths: Mapping[Any, str]) -> None:
     """Refuse a model whose own `train` keeps a module in evaluation mode, as the target trains all of it."""
-    model.train()
+    train(model)
     frozen = [(path, module) for module, path in paths.items() if not module.training]
     if frozen:
         path, module = frozen[0]

@@ -99,13 +99,8 @@ def export_error(module: Module, error: Exception) -> RegraftError:
             place=place,
             hint="return such a container, or register the class with torch.utils._pytree",
         )
-    if hidden := _hidden_method(module, error):
-        return ModelError(
-            "E104",
-            f"torch.export calls the method `{hidden[1]}`, which an attribute of {hidden[0]} hides",
-            place=type(module).__name__,
-            hint="give the attribute another name",
-        )
+    if hidden := hidden_error(module, error):
+        return hidden
     if "() is not supported for tensor subclasses" in str(error):
         return ModelError(
             "E104",
@@ -321,18 +316,33 @@ def _without_form(module: Module, raised: Exception) -> str:
     return ""
 
 
-def _hidden_method(module: Module, error: Exception) -> tuple[str, str] | None:
-    """The module and the method of `torch.nn.Module` that an attribute hides, where torch called it."""
+def hidden_error(model: object, error: Exception) -> ModelError | None:
+    """E104 for a method of `torch.nn.Module` that an attribute hides, where that was called; None else."""
     import torch
 
-    if not isinstance(error, TypeError) or not str(error).endswith("object is not callable"):
+    kind = torch.nn.Module
+    if not isinstance(model, kind) or not _says_not_callable(error):
         return None
-    methods = {n for n, v in vars(torch.nn.Module).items() if callable(v)}
-    for path, m in torch.nn.Module.named_modules(module):
-        hidden = [n for n, v in vars(m).items() if n in methods and not callable(v) and v is not None]
+    methods = {n for n, v in vars(kind).items() if callable(v)}
+    left = [("", model)]
+    while left:  # `named_modules` may be what is hidden
+        path, module = left.pop()
+        hidden = [n for n, v in vars(module).items() if n in methods and not callable(v) and v is not None]
         if hidden:
-            return (f"`{path}`" if path else f"`{type(m).__name__}`"), hidden[0]
+            return ModelError(
+                "E104",
+                f"torch calls the method `{hidden[0]}`, which an attribute of "
+                f"`{path or type(module).__name__}` hides",
+                place=type(model).__name__,
+                hint="give the attribute another name",
+            )
+        held = [(n, m) for n, m in module._modules.items() if m is not None]
+        left += [(f"{path}.{name}" if path else name, m) for name, m in reversed(held)]
     return None
+
+
+def _says_not_callable(error: Exception) -> bool:
+    return isinstance(error, TypeError) and str(error).endswith("object is not callable")
 
 
 def is_refusal(error: Exception) -> bool:

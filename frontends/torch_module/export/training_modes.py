@@ -342,10 +342,11 @@ def _run_once(
                 m.training = training
             if tensors == "meta":
                 own.enter_context(_emptied_tables(paths, copied))
+            kind = torch.nn.Module  # whose methods an attribute of a module may hide
             for m, mode in modes:
                 own.callback(setattr, m, "training", mode)
-                own.callback(m.register_forward_pre_hook(enter).remove)
-                own.callback(m.register_forward_hook(leave, always_call=True).remove)
+                own.callback(kind.register_forward_pre_hook(m, enter).remove)
+                own.callback(kind.register_forward_hook(m, leave, always_call=True).remove)
             counters |= {id(m.num_batches_tracked) for m in paths if isinstance(m, normalising)}
             given, named = tree_map(copied, (tuple(args), dict(keywords)))  # a cache given is written into
             before = None if training else _left(module)

@@ -162,9 +162,12 @@ class Untouched:
 
     def changed(self, module: Module) -> list[Changed]:
         """Return a module's parameters and buffers whose values changed since before the block."""
+        import torch
+
+        kind = torch.nn.Module  # an attribute of the module may hide `modules`
         return [
             (table, name, tensor.detach().clone())
-            for m in module.modules()
+            for m in kind.modules(module)
             for table in (m._parameters, m._buffers)
             for name, tensor in table.items()
             if tensor is not None

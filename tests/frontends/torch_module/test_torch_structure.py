@@ -526,18 +526,36 @@ def test_a_list_called_parameters_holds_those_of_layers_in_another(check) -> Non
     assert not [n for n in graph.origin.notes if "not trained" in n]
 
 
-def test_an_attribute_that_hides_a_method_which_torch_needs_is_named() -> None:
-    class Hidden(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = nn.Linear(3, 3)
-            object.__setattr__(self, "parameters", [1])
+class Hidden(nn.Module):
+    """A net with an attribute, by which it hides a method of its class."""
 
-        def forward(self, x):
-            return self.inner(x)
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+        object.__setattr__(self, name, [1])
 
-    with pytest.raises(ModelError, match=r"E104 .*method `parameters`.*`Hidden` hides"):
-        read(Hidden(), [("", floats(2, 3))], OPTIONS)
+    def forward(self, x):
+        return self.inner(x)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["parameters", "modules", "named_modules", "named_parameters", "named_buffers", "register_forward_hook"],
+)
+def test_an_attribute_that_hides_a_method_which_torch_needs_is_named(name: str) -> None:
+    with pytest.raises(ModelError, match=rf"E104 .*method `{name}`.*`Hidden` hides"):
+        read(Hidden(name), [("", floats(2, 3))], OPTIONS)
+
+
+def test_other_methods_may_be_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    for name in ("modules", "register_forward_hook", "state_dict", "train"):
+        graph = lowered(nn.Sequential(Hidden(name)), floats(2, 3))
+        regraft.save(graph, path, to="onnx", force=True)
+        assert regraft.verify(graph, path).passed
+    regraft.save(graph, tmp_path / "net", to="torch")
+    with pytest.raises(ModelError, match=r"E104 .*method `train`.*`0` hides"):
+        regraft.verify(graph, tmp_path / "net", train=True)
 
 
 def test_layers_of_a_model_that_assigns_a_buffer_are_found() -> None:
