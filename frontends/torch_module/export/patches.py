@@ -140,6 +140,10 @@ PATCHES = (
         "finds the order of a product by numbers, which would fix symbolic sizes",
         saves_only=True,
     ),
+    Patch(
+        "torch.export._trace", "_detect_attribute_assignment", "refuses what later ones take", saves_only=True
+    ),
+    Patch("torch._decomp.decompositions", "one_layer_lstm", "takes off a wrong axis", saves_only=True),
     Patch("torch:SymFloat", "__int__", "records where a symbolic size becomes a number", saves_only=True),
     Patch(
         "torch",

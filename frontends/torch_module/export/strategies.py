@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -76,6 +77,13 @@ def _as_written(export: Export, _: Module) -> Traced:
         return export(), []
 
 
+def _uncompiled(export: Export, module: Module) -> Traced:
+    import torch
+
+    with torch.compiler.set_stance("force_eager"):
+        return _as_written(export, module)
+
+
 def _with_equivalents(export: Export, _: Module) -> Traced:
     with substituted():
         return _with_numbers(export), []
@@ -114,6 +122,11 @@ def _as_the_example(export: Export, _: Module) -> Traced:
 TRACINGS = (
     Tracing("as written", lambda refusal: refusal is None, _as_written),
     Tracing(
+        "what the model compiles runs as Python, as torch from 2.12 on runs it in an export",
+        lambda refusal: refusal is not None and _raised_by_compiler(refusal.error),
+        _uncompiled,
+    ),
+    Tracing(
         "selections by data have elements",
         lambda refusal: refusal is not None and refusal.on_none,
         _of_some,
@@ -146,9 +159,9 @@ TRACINGS = (
         goes_further=True,
     ),
 )
-"""Ways to trace, in order: all but the first with equivalents of functions that torch refuses.
+"""Ways to trace, in order: all but the first two with equivalents of functions that torch refuses.
 
-All but the first and third leave a note for every assumption that they make.
+All but the first, second and fourth leave a note for every assumption that they make.
 """
 
 
@@ -187,6 +200,14 @@ def trace(export: Export, module: Module, *, numbers: bool = False) -> Traced:
     if remains is not None:
         raise remains from refusal.error
     raise refusal.error
+
+
+def _raised_by_compiler(error: Exception) -> bool:
+    """Whether torch compiled code of the model when it raised."""
+    frames = traceback.walk_tb(error.__traceback__)  # of which a failed backend has none
+    return type(error).__name__ == "BackendCompilerFailed" or any(
+        frame.f_globals.get("__name__") == "torch._dynamo.convert_frame" for frame, _ in frames
+    )
 
 
 def _refusal(error: Exception) -> Refusal:

@@ -39,7 +39,29 @@ def lean_tracing(module: Module) -> Iterator[None]:
         stack.enter_context(_lines_off_frames())
         stack.enter_context(_symbols_of_data_where_there_are())
         stack.enter_context(_failed_calls_end())
+        stack.enter_context(_states_of_lstm())
+        stack.enter_context(_attributes_assigned())
         yield
+
+
+def _attributes_assigned() -> AbstractContextManager[object]:
+    """Let a forward keep tensors in attributes, which torch before 2.12 refuses; they are put back later."""
+    from torch.torch_version import TorchVersion
+
+    if TorchVersion(importlib.import_module("torch").__version__) >= "2.12":
+        return nullcontext()
+    return patched("torch.export._trace", _detect_attribute_assignment=lambda _module: nullcontext())
+
+
+def _states_of_lstm() -> AbstractContextManager[None]:
+    """Take off the axis that torch before 2.13 leaves in front of an LSTM's states, where it infers them."""
+    infer = original("torch._decomp.decompositions", "one_layer_lstm")
+
+    def one_layer_lstm(*args: Any, **kwargs: Any) -> Any:
+        output, states = infer(*args, **kwargs)
+        return output, tuple(state.squeeze(0) if state.dim() > 2 else state for state in states)
+
+    return patched("torch._decomp.decompositions", one_layer_lstm=one_layer_lstm)
 
 
 @contextmanager

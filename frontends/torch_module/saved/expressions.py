@@ -126,7 +126,7 @@ def _made(node: ast.expr, inner: list[Any]) -> Any:
 def _applied(name: str, arguments: list[Any]) -> Any:
     import sympy
 
-    if name not in _FUNCTIONS or len(arguments) > _MOST_ARGUMENTS:
+    if name not in _functions() or len(arguments) > _MOST_ARGUMENTS:
         return None
     function, least, most = _functions()[name]
     if not least <= len(arguments) <= most or not all(
@@ -242,14 +242,18 @@ def _is_plain(value: Any) -> bool:
 
 
 def _functions() -> dict[str, tuple[Callable[..., Any], int, int]]:
-    """Return the constructor of a name and its number of arguments; torch's own classes if it has some."""
+    """Return the constructor of a name and its number of arguments; torch's own classes where it has them.
+
+    An older torch lacks some, and writes none of them into its programs.
+    """
     if not _BUILT:
         import sympy
         from torch.utils._sympy import functions
 
         for name, (least, most) in _FUNCTIONS.items():
-            known = _WRITTEN.get(name) or getattr(functions, name, None) or getattr(sympy, name)
-            _BUILT[name] = known, least, most
+            known = _WRITTEN.get(name) or getattr(functions, name, None) or getattr(sympy, name, None)
+            if known is not None:
+                _BUILT[name] = known, least, most
     return _BUILT
 
 

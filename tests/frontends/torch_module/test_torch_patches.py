@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 
 from regraft import load
 from regraft.frontends.torch_module.export import patches
@@ -18,7 +19,8 @@ FRONTEND = Path(patches.__file__).parents[1]
 
 @pytest.mark.parametrize("row", PATCHES, ids=lambda p: f"{p.home}.{p.name}")
 def test_the_installed_torch_has_what_a_row_names(row: Patch) -> None:
-    assert row.name in dir(find_home(row.home))
+    is_older = TorchVersion(torch.__version__) < "2.13"
+    assert row.name in dir(find_home(row.home)) or (is_older and row.saves_only)
     assert row.why
 
 

@@ -1,9 +1,13 @@
 """Cases of operators that are expanded: indices, scans, selections, losses."""
 
+from contextlib import suppress
+
 import torch
-import torch.nn.modules.linear_cross_entropy  # registers its operators
 
 from .case import B, Case, Group, J, Refused, X, Y, constant, floats, integers
+
+with suppress(ImportError):  # a torch before 2.13 has neither the module nor the operators that it registers
+    import torch.nn.modules.linear_cross_entropy
 
 _PLACES = torch.tensor([0, 2, 1])
 _ROWS = J.through(lambda i: i % 3)
