@@ -27,7 +27,7 @@ _UNITS = 256
 """Units in the last place of the largest value, within which rounding parts two values however measured."""
 
 _MULTIPLE = 16
-"""How many times as far as one unit in each input and weight moves them: sums of products moved 8 times."""
+"""Multiple of what one unit in each input and weight moves values by: sums of products moved by 8 times it."""
 
 _ROUNDS = 12
 """Runs in which values that depend on what others select are found."""
