@@ -41,6 +41,8 @@ _LOGIC = frozenset(
 """Operators of tensors under the names of Python's methods."""
 _AT_PLACES = frozenset({"__getitem__", "select", "slice", "pop", "insert", "mul"})
 """Operators on lists whose further operands are places or counts."""
+_WITHOUT_BOUNDS = frozenset({"factorial"})
+"""Operators on numbers of torch's that may take any time."""
 _LONGEST = 1 << 20
 """Elements of a list, and letters of a text, that a program may make by repetition."""
 
@@ -84,7 +86,9 @@ def call_operator(namespace: str, name: str, arguments: list[Any], keywords: dic
         if plain is not None and (of_values or not any(map(_holds_tensor, arguments))):
             if of_values and name in _AT_PLACES and any(map(_holds_data, arguments[1:])):
                 return _at_place_of_data(name, *arguments)
-            return plain(*arguments, **keywords)
+            return _within_bounds(plain(*arguments, **keywords))
+        if name in _WITHOUT_BOUNDS or (arguments and isinstance(arguments[0], str)):
+            raise _unknown(namespace, name)
     found = _on_tensors(_dispatched(namespace, name), arguments, keywords)
     if writes(name) and arguments and _holds_tensor(arguments[0]):
         MEMORY.wrote(_tensor(arguments[0]))
@@ -166,12 +170,25 @@ def _dispatched(namespace: str, name: str) -> Any:
     known = namespace in ("aten", "torchvision") and not writes_files(name) and not is_special
     packet = getattr(getattr(torch.ops, namespace), name, None) if known else None
     if not isinstance(packet, torch._ops.OpOverloadPacket):
-        raise UnsupportedError(
-            "E203",
-            f"the program calls `{namespace}::{name}`, which is no operator of torch on tensors",
-            hint="export the module that was scripted: name it as file.py:Net",
-        )
+        raise _unknown(namespace, name)
     return packet
+
+
+def _unknown(namespace: str, name: str) -> UnsupportedError:
+    return UnsupportedError(
+        "E203",
+        f"the program calls `{namespace}::{name}`, which is no operator of torch on tensors",
+        hint="export the module that was scripted: name it as file.py:Net",
+    )
+
+
+def _within_bounds(value: Any) -> Any:
+    """Return what an operator on plain values gives, unless it grows without bounds."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        raise RaisedError("a number beyond 64 bits")
+    if isinstance(value, (str, list)) and len(value) > _LONGEST:
+        raise RaisedError(f"a list of {len(value):,} elements")
+    return value
 
 
 def _holds_tensor(value: Any) -> bool:
@@ -267,6 +284,18 @@ def _log(value: Any, base: Any = None) -> float:
     return log(value) if base is None else _by_ieee(np.divide)(log(value), log(base))
 
 
+def _joined_text(text: str, parts: list[str]) -> str:
+    if len(text) * len(parts) + sum(map(len, parts)) > _LONGEST:
+        raise RaisedError("a long text")
+    return text.join(parts)
+
+
+def _replaced(text: str, old: str, new: str, most: int = -1) -> str:
+    if text.count(old) * len(new) > _LONGEST:
+        raise RaisedError("a long text")
+    return text.replace(old, new, most)
+
+
 def _slice(items: Any, start: Any = None, end: Any = None, step: Any = 1) -> Any:
     return items[start:end:step]
 
@@ -274,6 +303,12 @@ def _slice(items: Any, start: Any = None, end: Any = None, step: Any = 1) -> Any
 def _append(items: list[Any], item: Any) -> list[Any]:
     items.append(item)
     return items
+
+
+def _insert(items: list[Any], at: int, item: Any) -> None:
+    if len(items) > 1 << 14:  # all items behind it move
+        raise RaisedError("a list without an end")
+    items.insert(at, item)
 
 
 def _extend(items: list[Any], more: list[Any]) -> None:
@@ -501,14 +536,14 @@ _ON_VALUES: dict[str, Callable[..., Any]] = {
     "__getitem__": operator.getitem,
     "__contains__": operator.contains,
     "__range_length": lambda start, end, step: len(range(start, end, step)),
-    "list": list,
+    "list": lambda items: list(items) if len(items) <= _LONGEST else _raise("a long list"),
     "copy": lambda value: value.copy(),
     "dict": dict,
     "keys": lambda table: list(table.keys()),
     "values": lambda table: list(table.values()),
     "items": lambda table: list(table.items()),
     "get": lambda table, key, other=None: table.get(key, other),
-    "insert": lambda items, at, item: items.insert(at, item),
+    "insert": _insert,
     "pop": lambda items, at=-1: items.pop(at),
     "reverse": lambda items: items.reverse(),
     "sort": lambda items, reverse=False: items.sort(reverse=reverse),
@@ -527,11 +562,18 @@ _ON_VALUES: dict[str, Callable[..., Any]] = {
     "upper": lambda text: text.upper(),
     "strip": lambda text, letters=None: text.strip(letters),
     "split": lambda text, mark=None, most=-1: text.split(mark, most),
-    "join": lambda text, parts: text.join(parts),
+    "join": _joined_text,
     "startswith": lambda text, part, *at: text.startswith(part, *at),
     "endswith": lambda text, part, *at: text.endswith(part, *at),
     "find": lambda text, part, *at: text.find(part, *at),
-    "replace": lambda text, old, new, most=-1: text.replace(old, new, most),
+    "replace": _replaced,
+    "rfind": lambda text, part, *at: text.rfind(part, *at),
+    "lstrip": lambda text, letters=None: text.lstrip(letters),
+    "rstrip": lambda text, letters=None: text.rstrip(letters),
+    "isdigit": lambda text: text.isdigit(),
+    "isalpha": lambda text: text.isalpha(),
+    "capitalize": lambda text: text.capitalize(),
+    "title": lambda text: text.title(),
     "percentFormat": lambda text, *values: _format(text.replace("%s", "{}").replace("%d", "{}"), *values),
     "unbind": list,
 }

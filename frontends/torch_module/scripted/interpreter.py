@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....formats.refusals import malformed, quote
-from ....ir import UnsupportedError
+from ....ir import ModelError, UnsupportedError
 from .archive import Archive, EnumMember, Function, ScriptClass
 from .both_ways import Returned, RunsBothWays, Scope, frozen
 from .builtin_operators import call_operator, holds_number, to_number
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 _DEEPEST = 40
 """Calls within calls; each takes some twenty of Python, which allows a thousand."""
-_MOST_STEPS = 5_000_000
+_LONGEST_TEXT = 1 << 16
+_MOST_STEPS = 1_000_000
 """Statements that one run of a program may take."""
+_MOST_OPERATORS = 30_000
+"""Operators on tensors in one run; each of a trace takes up to a millisecond."""
 
 
 class ScriptObject:
@@ -56,7 +59,8 @@ class Interpreter(RunsBothWays):
     def __init__(self, archive: Archive, call_module: Callable[..., Any]) -> None:
         self.archive, self._call_module = archive, call_module
         self._folder = Path(archive.place).absolute()
-        self._depth = self._steps = self.bodies = 0
+        self._depth = self._steps = self._operators = self.bodies = 0
+        self._endless: ModelError | None = None
 
     def call(self, function: Function, arguments: Iterable[Any], keywords: dict[str, Any]) -> Any:
         """Return what a function gives for arguments; a method's first is its object.
@@ -68,7 +72,9 @@ class Interpreter(RunsBothWays):
         scope = Scope(function)
         scope.names = self._bound(scope, list(arguments), keywords)
         if self._depth == 0:
-            self._steps = 0
+            if self._endless is not None:  # other ways to trace it take as long
+                raise self._endless
+            self._steps = self._operators = 0
             MEMORY.clear()
         if self._depth >= _DEEPEST:
             raise malformed("expected calls that end", self.place(scope))
@@ -107,11 +113,15 @@ class Interpreter(RunsBothWays):
         for statement in body:
             self._steps += 1
             if self._steps > _MOST_STEPS:
-                raise malformed("expected a program that ends", self.place(scope, statement))
+                raise self._without_end(statement, scope)
             done = self._statement(statement, scope)
             if done is not None:
                 return done
         return None
+
+    def _without_end(self, node: ast.AST, scope: Scope) -> ModelError:
+        self._endless = malformed("expected a program that ends", self.place(scope, node))
+        return self._endless
 
     def _statement(self, node: ast.stmt, scope: Scope) -> Returned | None:
         if isinstance(node, ast.Assign):
@@ -385,6 +395,9 @@ class Interpreter(RunsBothWays):
             return torch.device("cpu")  # whatever device the archive was made on
         if keywords.get("device") is not None:
             keywords = keywords | {"device": None}
+        self._operators += any(map(holds_number, given))
+        if self._operators > _MOST_OPERATORS:
+            raise self._without_end(node, scope)
         try:
             return call_operator(called.namespace, called.name, given, keywords)
         except UnsupportedError as error:
@@ -452,6 +465,9 @@ class Interpreter(RunsBothWays):
         kind = {"int": int, "float": float, "bool": bool}[node.func.id]
         return to_number(self.evaluate(node.args[0], scope), kind)
 
+    def _text(self, node: ast.Call, scope: Scope) -> str:
+        return str(self.evaluate(node.args[0], scope))[:_LONGEST_TEXT]
+
     # -- places and refusals -------------------------------------------------------------------------------
 
     def _items(self, value: Any, node: ast.AST, scope: Scope) -> Iterable[Any]:
@@ -508,6 +524,7 @@ _SPECIAL: dict[str, Callable[[Interpreter, ast.Call, Scope], Any]] = {
     "int": Interpreter._number,
     "float": Interpreter._number,
     "bool": Interpreter._number,
+    "str": Interpreter._text,
 }
 """Calls whose arguments are types or names, or that TorchScript prints as Python's."""
 

@@ -231,6 +231,20 @@ BODIES = {
     "a loop without an end": ("    while True:\n      y = 1\n    return x\n", "a program that ends"),
     "a function within itself": ("    return (self).forward(x, )\n", "calls that end"),
     "a list of lists": ("    y = [1]\n    z = torch.mul(y, 100000000)\n    return x\n", "elements"),
+    "a text that is made wide": ("    y = torch.ljust('a', 100000000000)\n    return x\n", "no operator"),
+    "a number that grows": (
+        "    y = 3\n    for i in range(60):\n      y = torch.mul(y, y)\n    return x\n",
+        "beyond 64 bits",
+    ),
+    "a text of texts": (
+        "    y = torch.mul('a', 1000000)\n    z = torch.replace(y, 'a', y)\n    return x\n",
+        "a long text",
+    ),
+    "a list that doubles": (
+        "    y = [1]\n    for i in range(100):\n      y = torch.add(y, y)\n    return x\n",
+        "elements",
+    ),
+    "a list of a range": ("    y = torch.list(range(10000000000))\n    return x\n", "a long list"),
     "a text that grows": ("    y = torch.mul('a', 100000000)\n    return x\n", "elements"),
     "too few arguments": ("    return torch.relu()\n", ""),
     "a constant that is not there": ("    return CONSTANTS.c7\n", "expected a constant"),
@@ -254,7 +268,7 @@ def plain(tmp_path_factory) -> Members:
 def test_code_that_is_no_operators_is_refused_and_not_run(name, plain, tmp_path, monkeypatch):
     body, message = BODIES[name]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("regraft.frontends.torch_module.scripted.interpreter._MOST_STEPS", 20_000)
+    monkeypatch.setattr("regraft.frontends.torch_module.scripted.interpreter._MOST_STEPS", 2_000)
     file = source_of(plain)
     text = plain[file].decode()
     head = text[: text.rindex("Tensor:\n") + len("Tensor:\n")]
