@@ -60,7 +60,7 @@ class Interpreter(RunsBothWays):
         self.archive, self._call_module = archive, call_module
         self._folder = Path(archive.place).absolute()
         self._depth = self._steps = self._operators = self.bodies = 0
-        self._endless: ModelError | None = None
+        self._endless = ""
 
     def call(self, function: Function, arguments: Iterable[Any], keywords: dict[str, Any]) -> Any:
         """Return what a function gives for arguments; a method's first is its object.
@@ -72,8 +72,8 @@ class Interpreter(RunsBothWays):
         scope = Scope(function)
         scope.names = self._bound(scope, list(arguments), keywords)
         if self._depth == 0:
-            if self._endless is not None:  # other ways to trace it take as long
-                raise self._endless
+            if self._endless:  # other ways to trace it take as long
+                raise malformed("expected a program that ends", self._endless)
             self._steps = self._operators = 0
             MEMORY.clear()
         if self._depth >= _DEEPEST:
@@ -120,8 +120,8 @@ class Interpreter(RunsBothWays):
         return None
 
     def _without_end(self, node: ast.AST, scope: Scope) -> ModelError:
-        self._endless = malformed("expected a program that ends", self.place(scope, node))
-        return self._endless
+        self._endless = self.place(scope, node)
+        return malformed("expected a program that ends", self._endless)
 
     def _statement(self, node: ast.stmt, scope: Scope) -> Returned | None:
         if isinstance(node, ast.Assign):
