@@ -66,6 +66,23 @@ def test_an_archive_says_nothing_of_when_and_where_it_was_made(tmp_path: Path) -
         ]
 
 
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (
+            "https://host/o/n/blob/v1",
+            "![p](https://host/o/n/blob/v1/a.png?raw=true) [t](https://host/o/n/blob/v1/b.md)",
+        ),
+        ("", " t"),
+    ],
+)
+def test_links_of_the_readme_lead_somewhere_from_an_index_of_packages(address: str, expected: str) -> None:
+    outside = "[o](https://o.org) [h](#here)"
+    assert DIST.page_of_index(f"![p](a.png) [t](b.md) {outside}", address) == f"{expected} {outside}"
+    readme = DIST.page_of_index((ROOT / "README.md").read_text(encoding="utf-8"), address)
+    assert not re.search(r"\]\((?!https://|#)", readme)
+
+
 @pytest.mark.slow
 def test_the_wheel_works_outside_a_checkout(wheel: Path, tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

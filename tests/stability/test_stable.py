@@ -16,7 +16,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 import regraft
 from regraft.api.explanations.lookup import known_codes
@@ -80,10 +80,17 @@ def codes() -> Iterator[str]:
         yield from meanings
 
 
-MAPS = ("attributes", "axioms", "calls", "constants", "counts", "models", "modules", "skipped", "tensors")
+MAPS = (
+    *("attributes", "axioms", "calls", "constants", "counts", "misfits"),
+    *("models", "modules", "skipped", "slots", "tensors"),
+)
 """Keys of objects whose own keys are names of a model, of passes, or of what is counted."""
 
-DETAILS = ("verify.laws", "verify.nets", "verify.recipes", "verify.structure")
+DETAILS = tuple(
+    f"{report}.{part}"
+    for report in ("verify", "rewrite.verified")
+    for part in ("laws", "nets", "recipes", "structure")
+)
 """Objects whose keys are not promised: they say what was found for single causes."""
 
 
@@ -174,6 +181,11 @@ RUNS = (
     ("compare-data", 0, "compare-data torch_net.py:batches torch_port.py:batches"),
     ("fix", 0, "fix torch_net.py:Net --input 2x4"),
     ("passes", 0, "passes"),
+    ("show", 0, "show net.onnx"),
+    ("rewrite", 0, "rewrite net.onnx -o written.onnx --to onnx"),
+    ("repair-checkpoint", 0, "repair-checkpoint torch_net.py:Net head.safetensors -o repaired.safetensors"),
+    ("repair-checkpoint", 1, "repair-checkpoint torch_net.py:Net old.safetensors -o part.safetensors"),
+    ("sweep", 0, "sweep suite.toml -o swept"),
 )
 """(document, exit code, command): runs whose keys together are those of a command's document."""
 
@@ -188,6 +200,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in OLD.glob("*"):
         shutil.copy(path, made)
     shutil.copy(OLD / "weights.safetensors", made / "old.safetensors")
+    head = {"head.weight": np.ones((2, 4), np.float32), "head.bias": np.ones(2, np.float32)}
+    save_file(head, made / "head.safetensors")
+    (made / "suite.toml").write_text('to = ["onnx"]\n[[models]]\nmodel = "net.onnx"\n')
     return made
 
 

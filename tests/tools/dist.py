@@ -4,7 +4,8 @@
     python tests/tools/dist.py FOLDER --test     and installs the wheel, then each extra, and runs commands
 
 Both are functions of the commit and of the version of setuptools that WHEEL names: the time is the commit's
-(or SOURCE_DATE_EPOCH), members are sorted, and owners, modes and folders of the machine are left out.
+(or SOURCE_DATE_EPOCH), members are sorted, and owners, modes and folders of the machine are left out. With
+REPOSITORY in the environment (https://host/owner/name) the README's links lead there.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -32,6 +35,31 @@ def epoch() -> str:
     return given or _printed("git", "log", "-1", "--format=%ct", cwd=ROOT)
 
 
+def repository() -> str:
+    """Return the address of the files of this version in the repository; empty where none is known."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    address = os.environ.get("REPOSITORY", "").rstrip("/")
+    return f"{address}/blob/v{version}" if address else ""
+
+
+def page_of_index(text: str, address: str) -> str:
+    """Return the README for an index of packages, where links to files of the checkout lead nowhere.
+
+    Args:
+        text: the README.
+        address: of the files of this version; where it is empty, links become their text and pictures go.
+    """
+
+    def replaced(found: re.Match[str]) -> str:
+        mark, said, file = found.groups()
+        if address:
+            return f"{mark}[{said}]({address}/{file}{'?raw=true' if mark else ''})"
+        return "" if mark else said
+
+    return re.sub(r"(!?)\[([^\]]*)\]\((?!https?:|mailto:|#)([^)\s]+)\)", replaced, text)
+
+
 def build(folder: Path) -> tuple[Path, Path]:
     """Write the sdist, and the wheel that is built from the sdist, into a folder; returns wheel and sdist."""
     os.umask(0o022)  # modes of files are those of members
@@ -42,6 +70,8 @@ def build(folder: Path) -> tuple[Path, Path]:
             if (ROOT / path).is_file() and not path.startswith(LEFT_OUT):
                 (tree / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / path, tree / path)
+        page = tree / "README.md"
+        page.write_text(page_of_index(page.read_text(encoding="utf-8"), repository()), encoding="utf-8")
         sdist = folder / _built("sdist", tree, Path(name))
         sdist.write_bytes(normal_archive((Path(name) / sdist.name).read_bytes(), int(epoch())))
         with tarfile.open(sdist) as archive:
