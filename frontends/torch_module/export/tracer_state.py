@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .module_likeness import Unlike
 
 if TYPE_CHECKING:
+    import torch
     from torch.fx import Node
 
 _SHOWN_ALIKE = 3
@@ -35,6 +37,55 @@ def fake_tensor(shape: Any, strides: Any, dtype: Any, device: Any, mode: Any) ->
     with no_python_dispatcher(), in_kernel_invocation_manager(mode):
         values = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
     return FakeTensor(mode, values, device)
+
+
+def make_fakes(mode: Any, parameters: Iterable[torch.Tensor]) -> list[Any]:
+    """Make the fake tensors that torch would make of parameters, in the same order; a mode finds them.
+
+    torch describes each tensor in forty answers first, half of the time; a plain parameter needs none.
+    """
+    from torch.utils._mode_utils import no_dispatch
+
+    converter = getattr(mode.fake_tensor_converter, "meta_converter", None)
+    describer = getattr(converter, "describer", None)
+    if converter is None or describer is None or describer.copy_data:
+        return []
+    found: list[Any] = []
+    fake = importlib.import_module("torch._subclasses.fake_tensor").FakeTensor
+    empty = importlib.import_module("torch").empty_strided
+    for tensor in parameters:
+        storage = tensor.untyped_storage() if _is_plain_parameter(tensor) else None
+        if storage is None or not storage.size() or storage in describer.lookup_storage:
+            found.append(mode.from_tensor(tensor, static_shapes=True))
+        elif tensor not in describer.lookup_tensor:
+            with no_dispatch():
+                values = empty(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+                made = fake(mode, values, tensor.device)
+            made._is_param = True
+            converter.storage_memo[describer.get_storage_id(storage)] = made.untyped_storage()
+            mode.fake_tensor_converter.set_tensor_memo(tensor, made)
+            found.append(made)
+    return found
+
+
+def _is_plain_parameter(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a parameter of torch's own class, whole and dense, that needs no gradient now."""
+    import torch
+
+    native: Any = torch._C
+    return (
+        type(tensor) is torch.nn.Parameter
+        and not native._functorch.is_functorch_wrapped_tensor(tensor)
+        and tensor.layout is torch.strided
+        and tensor.device.type == "cpu"
+        and not (tensor.requires_grad or tensor.is_nested or tensor.is_quantized or tensor.is_inference())
+        and not (tensor._is_view() or tensor.is_conj() or tensor.is_neg())
+        and not tensor.__dict__.get("_is_buffer")
+        and not native._is_torch_function_mode_enabled()
+        and tensor.grad is None
+        and tensor.storage_offset() == 0
+        and tensor.is_contiguous()
+    )
 
 
 def slot(tracer: Any, tensor: Any) -> Any:

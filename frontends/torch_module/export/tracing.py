@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .patches import original, patched
 from .shape_rules import shapes_by_rule
-from .tracer_state import forget_code, lines_here
+from .tracer_state import forget_code, lines_here, make_fakes
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +32,7 @@ def lean_tracing(module: Module) -> Iterator[None]:
     with ExitStack() as stack:  # an attribute of a model's own may hide its `parameters`
         stack.enter_context(frozen(torch.nn.Module.parameters(module)))
         stack.enter_context(_without_code())
+        stack.enter_context(_fakes_of_parameters())
         stack.enter_context(shapes_by_rule())
         proxies = "torch.fx.experimental.proxy_tensor"
         stack.enter_context(patched(proxies, _extract_tensor_metadata=lambda _value: None))
@@ -89,6 +90,20 @@ def _lines_off_frames() -> Iterator[None]:
             yield
     finally:
         forget_code()
+
+
+def _fakes_of_parameters() -> AbstractContextManager[None]:
+    """Make the fake tensors of plain parameters without torch's description of each."""
+    find = original("torch.export._trace", "_fakify_params_buffers")
+    named = importlib.import_module("torch").nn.Module.named_parameters
+
+    def find_fakes(mode: Any, module: Module) -> Any:
+        made = make_fakes(mode, (tensor for _, tensor in named(module, remove_duplicate=False)))
+        found = find(mode, module)
+        del made  # a mode finds those only that something holds
+        return found
+
+    return patched("torch.export._trace", _fakify_params_buffers=find_fakes)
 
 
 def _failed_calls_end() -> AbstractContextManager[None]:

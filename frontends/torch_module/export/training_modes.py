@@ -20,6 +20,7 @@ from .repeated_runs import RepeatedRuns, Seen
 from .tracing import unlogged
 
 if TYPE_CHECKING:
+    import torch
     from torch.export import ExportedProgram
     from torch.fx import Node
     from torch.nn import Module
@@ -94,10 +95,11 @@ def training_differences(
     leaves_nothing = False
     for tensors in ways[asking.is_certain() :]:
         noted = asking if tensors == "meta" else None
-        inference = _calls(module, args, keywords, tensors, kept, noted, training=False)
+        emptied = Emptied()
+        inference = _calls(module, args, keywords, tensors, kept, noted, emptied, training=False)
         if inference.error is not None and tensors != "real":
             continue
-        training = _calls(module, args, keywords, tensors, kept, noted, training=True)
+        training = _calls(module, args, keywords, tensors, kept, noted, emptied, training=True)
         if inference.error is None and training.error is None and not (noted and noted.has_run()):
             leaves_nothing = noted is not None and not inference.leaves
             break
@@ -125,7 +127,7 @@ def leaves_nothing(module: Module, args: Sequence[Any], keywords: Mapping[str, A
     asking = _Asking({type(m) for m in module.modules()}, kept.functions)
     if asking.is_certain():
         return False
-    run = _calls(module, args, keywords, "meta", kept, asking, training=False)
+    run = _calls(module, args, keywords, "meta", kept, asking, Emptied(), training=False)
     return run.error is None and not run.leaves and not asking.has_run()
 
 
@@ -255,6 +257,7 @@ def _calls(
     tensors: Tensors,
     kept: Untouched,
     asking: _Asking | None,
+    emptied: Emptied,
     *,
     training: bool,
 ) -> _Run:
@@ -263,7 +266,7 @@ def _calls(
     Unless the tensors are real, operators give shapes and types only and write nothing; code that asks for
     more raises. Where they are not, equal modules run once, unless a run changes what is outside of them.
     """
-    given = module, args, keywords, tensors, kept, asking, training
+    given = module, args, keywords, tensors, kept, asking, emptied, training
     run, repeated = _run_once(*given, repeats=tensors != "real")
     if repeated and (kept.has_changed or run.error is not None):
         run, _ = _run_once(*given, repeats=False)
@@ -277,6 +280,7 @@ def _run_once(
     tensors: Tensors,
     kept: Untouched,
     asking: _Asking | None,
+    emptied: Emptied,
     training: bool,
     *,
     repeats: bool,
@@ -325,7 +329,7 @@ def _run_once(
         stack.pop()
 
     repeated = RepeatedRuns(module, seen, note_call) if repeats else None
-    copied = _emptied() if tensors == "meta" else _cloned
+    copied = _cloned
     made: AbstractContextManager[Any] = nullcontext()  # what kind of tensors operators make
     if tensors == "meta":
         made = torch.device("meta")
@@ -333,6 +337,9 @@ def _run_once(
         made = FakeTensorMode(allow_non_fake_inputs=True)
     modes = [(m, m.training) for m in paths]
     try:
+        if tensors == "meta":
+            copied = emptied.of
+            emptied.renew(paths)  # here, where no mode follows each step
         quiet = unlogged("torch._subclasses.fake_tensor")
         alone = dry_run(module, kept)  # what one mode keeps in a cache, the other computes itself
         plain = uncompiled() if tensors == "meta" else plainly()
@@ -343,8 +350,8 @@ def _run_once(
             if tensors == "meta":
                 own.enter_context(_emptied_tables(paths, copied))
             kind = torch.nn.Module  # whose methods an attribute of a module may hide
-            for m, mode in modes:
-                own.callback(setattr, m, "training", mode)
+            own.callback(_set_modes, modes)
+            for m in paths:
                 own.callback(kind.register_forward_pre_hook(m, enter).remove)
                 own.callback(kind.register_forward_hook(m, leave, always_call=True).remove)
             counters |= {id(m.num_batches_tracked) for m in paths if isinstance(m, normalising)}
@@ -384,6 +391,11 @@ def _emptied_tables(modules: Iterable[Module], empty: Callable[[Any], Any]) -> I
                 table[name] = value
 
 
+def _set_modes(modes: Iterable[tuple[Module, bool]]) -> None:
+    for module, mode in modes:
+        module.training = mode
+
+
 def _left(module: Module) -> Any:
     """Return the attributes that hold tensors, and where the values of parameters and buffers are."""
     import torch
@@ -404,23 +416,64 @@ def _cloned(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
-def _emptied() -> Callable[[Any], Any]:
-    """Return the function that maps a tensor to one on the meta device, always the same; subclasses stay."""
-    import torch
+class Emptied:
+    """Tensors on the meta device in the place of others, one for each; those of subclasses stay."""
 
-    found: dict[int, tuple[Any, Any]] = {}
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Any, Any]] = {}
 
-    def empty(value: Any) -> Any:
+    def renew(self, modules: Iterable[Module]) -> None:
+        """Make those of the parameters and buffers of modules, but where an unchanged one is there.
+
+        Those of all else are made anew: a forward may have changed them.
+        """
+        import torch
+
+        before, self._found = self._found, {}
+        with torch.no_grad():
+            for m in modules:
+                for table in (m._parameters, m._buffers):
+                    for value in table.values():
+                        known = before.get(id(value))
+                        if known is not None and _is_unchanged(*known):
+                            self._found[id(value)] = known
+                        else:
+                            self.of(value)
+
+    def of(self, value: Any) -> Any:
+        """Return the tensor in the place of a tensor; all else is returned as it is."""
+        import torch
+
         if type(value) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
             return value
-        if id(value) not in found:
+        if id(value) not in self._found:
             like = value.detach().to("meta")
             if isinstance(value, torch.nn.Parameter):
                 like = torch.nn.Parameter(like, requires_grad=value.requires_grad)
-            found[id(value)] = (value, like)  # alive, so that no other has its number
-        return found[id(value)][1]
+            self._found[id(value)] = (value, like)  # alive, so that no other has its number
+        return self._found[id(value)][1]
 
-    return empty
+
+def _is_unchanged(value: torch.Tensor, like: torch.Tensor) -> bool:
+    """Whether a tensor on the meta device is as it was made in the place of another, which is contiguous."""
+    import torch
+
+    return (
+        type(value) is torch.nn.Parameter
+        and type(like) is torch.nn.Parameter
+        and not like.is_inference()  # which has no version
+        and not like._version
+        and like.grad is None
+        and not (like.__dict__ or value.__dict__)
+        and like.requires_grad is value.requires_grad
+        and like.dtype is value.dtype
+        and like.device.type == "meta"
+        and value.layout is like.layout is torch.strided
+        and like.shape == value.shape
+        and value.is_contiguous()
+        and like.is_contiguous()
+        and not like.storage_offset()
+    )
 
 
 def _emptily(func: Any, given: Sequence[Any]) -> Any:

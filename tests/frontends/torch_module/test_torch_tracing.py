@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._export import utils as export_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
@@ -213,3 +214,37 @@ class Switched(nn.Module):
 def test_training_is_looked_at_without_values_where_the_code_asks_for_none(asks):
     graph = regraft.load(Switched(asks), (np.ones((2, 3), np.float32),))
     assert any("the root module computes something else" in note for note in graph.origin.notes)
+
+
+def test_fakes_of_parameters_are_those_that_torch_makes() -> None:
+    net = torch.nn.Module()
+    dense = torch.nn.Parameter(torch.randn(3, 4), requires_grad=False)
+    net.plain, net.again = dense, dense
+    net.short = torch.nn.Parameter(torch.randn(2).half(), requires_grad=False)
+    net.number = torch.nn.Parameter(torch.tensor(1.0), requires_grad=False)
+    net.shared = torch.nn.Parameter(dense.detach(), requires_grad=False)
+    net.row = torch.nn.Parameter(dense.detach()[1], requires_grad=False)
+    net.turned = torch.nn.Parameter(torch.randn(3, 4).t(), requires_grad=False)
+    net.empty = torch.nn.Parameter(torch.randn(0, 4), requires_grad=False)
+    net.trained = torch.nn.Parameter(torch.randn(3))
+    net.register_buffer("counter", torch.zeros(2))
+
+    def described(*, ours: bool) -> list[object]:
+        mode, tensors = FakeTensorMode(), dict(net.named_parameters(remove_duplicate=False))
+        made = tracer_state.make_fakes(mode, tensors.values()) if ours else []
+        fakes = export_utils._fakify_params_buffers(mode, net)
+        assert bool(made) is ours
+        assert {id(t) for t in made} <= {id(t) for t in fakes.values()}
+        memories: dict[int, int] = {}
+        return [
+            (
+                *(name, fake.shape, fake.stride(), fake.storage_offset(), fake.dtype, fake.device),
+                *(fake.requires_grad, fake.is_leaf, fake._version, isinstance(fake, torch.nn.Parameter)),
+                *(fake.untyped_storage().nbytes(), type(fake), sorted(fake.__dict__)),
+                memories.setdefault(fake.untyped_storage()._cdata, len(memories)),
+                [id(fake) == id(other) for other in fakes.values()],
+            )
+            for name, fake in fakes.items()
+        ]
+
+    assert described(ours=True) == described(ours=False)
