@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dis import get_instructions
-from functools import cache
 from inspect import getclosurevars
-from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -43,8 +40,9 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
     names = [(p, p.name) for p in parameters]
     tensors = {id(t): t for t in (*structure.tensors, *parameters)} if may_write(cells) else {}
     values = [(t, np.array(t.asnumpy(), copy=True)) for t in tensors.values()]
+    folder = temporary_folder()
     before = os.environ.get("MS_OM_PATH")
-    os.environ["MS_OM_PATH"] = str(_folder_of_listings())
+    os.environ["MS_OM_PATH"] = str(folder.path)  # where a failed compile leaves rank_0/om/analyze_fail.ir
     try:
         mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
         for number, parameter in enumerate(parameters):
@@ -68,17 +66,7 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
             del os.environ["MS_OM_PATH"]
         else:
             os.environ["MS_OM_PATH"] = before
-
-
-@cache
-def _folder_of_listings() -> Path:
-    """Return the folder where a failed compile leaves ``rank_0/om/analyze_fail.ir``, until the process ends.
-
-    Without it MindSpore's errors lack the lines of the net.
-    """
-    folder = temporary_folder()
-    atexit.register(folder.remove)
-    return folder.path
+        folder.remove()
 
 
 @contextmanager
