@@ -140,7 +140,7 @@ class Equalities:
         if name not in self._last_quantised:
             return False
         step = self._last_quantised[name][1]
-        return float(off.max()) <= step * 1.001 and np.count_nonzero(off) <= 1 + off.size // _SHARE
+        return float(off.max()) <= step * 1.001 and np.count_nonzero(off) <= off.size // _SHARE
 
     @staticmethod
     def _explain(moved: Mapping[str, list[np.ndarray]], apart: Mapping[str, np.ndarray]) -> bool:
