@@ -331,7 +331,8 @@ class Cases:
 
     def _compare_outputs(self, case: str, inputs: Arrays) -> list[OutputRow]:
         """Compare the outputs of one case that both sides must run."""
-        source, target = (side.run(inputs, calls=False) for side in (self.sides.source, self.sides.target))
+        source = self.sides.source.run(inputs, calls=False)
+        target = self.sides.target.run(inputs, calls=False)
         rounding = self._rounding(inputs, source)
         rows = self._rows_of(case, inputs, (source, target), rounding)
         _, rows = self._fusion.stop(case, inputs, (source, target), rows, rounding)

@@ -38,11 +38,7 @@ class Fusion:
         self._level, self._stopped = ExitStack(), False  # keeps the target without fusions
 
     def find_faults_at_other_level(
-        self,
-        case: str,
-        inputs: Mapping[str, np.ndarray],
-        source: Run,
-        rounding: OutputRounding,
+        self, case: str, inputs: Mapping[str, np.ndarray], source: Run, rounding: OutputRounding
     ) -> list[OutputRow]:
         """Return the outputs that are wrong where the target's operators are fused, or where they are not.
 

@@ -33,7 +33,7 @@ _MOST = 8
 """Columns that a reader can tell apart."""
 
 _PLAIN = (str, Literal, Call, Expression, Tuple, Brackets, FanIn, NnClass, Helper, Quoted, Access)
-"""Parts of which a constructor with columns is written."""
+"""Parts that a constructor in a table may consist of."""
 
 _WIDE = 60
 """Characters of variables that a line does not hold beside the rest."""
@@ -118,7 +118,7 @@ def find_stages(members: Sequence[Part], text: Text, taken: Container[str]) -> T
     """Return sequences of one layer and equal ones after it as a table with their depths.
 
     Args:
-        members: of which `count_stages` counts each.
+        members: stages, as `count_stages` counts them.
         text: prints a part.
         taken: names that no column gets.
     """

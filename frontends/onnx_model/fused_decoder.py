@@ -74,7 +74,7 @@ def _note(call: Call, note: str) -> None:
 
 @DECODERS.op("GatherBlockQuantized")
 def gather_of_few_bits(call: Call) -> Value:
-    """Return rows of a table of small whole numbers, blocks of which have a scale each."""
+    """Return rows of a table that holds small whole numbers and a scale for each block of them."""
     stored, scales, zeros = call.array(0), call.array(2), call.array(3)
     if stored is None or scales is None or (zeros is None and call.optional(3) is not None):
         raise call.unsupported("expected a table, scales and zero points that the file holds")

@@ -27,7 +27,7 @@ _UNITS = 256
 """Units in the last place of the largest value, within which rounding parts two values however measured."""
 
 _MULTIPLE = 16
-"""Multiple of what one unit in each input and weight moves values by: sums of products moved by 8 times it."""
+"""Multiple of what one unit in each input and weight moves values by; sums of products moved by 8 times."""
 
 _ROUNDS = 12
 """Runs in which values that depend on what others select are found."""

@@ -84,7 +84,7 @@ class Repetition:
     _random: Any = None
     _stand_ins: StandIns = field(default_factory=StandIns)
     _storages: Iterator[int] = field(default_factory=lambda: count(-1, -1))
-    """Numbers that no storage has, for those that tensors of copied nodes would have."""
+    """Numbers for the storages of copied nodes: no real storage has a negative one."""
 
     @contextmanager
     def repeating(self) -> Iterator[None]:
@@ -118,7 +118,7 @@ class Repetition:
             yield
 
     def spells_out(self, program: ExportedProgram) -> bool:
-        """Put nodes in the places of those that stand for them; False where torch has parted the latter."""
+        """Replace each stand-in by the nodes of its call; False where torch has parted those of one call."""
         try:
             self._stand_ins.spell_out(program)
         except Unlike:

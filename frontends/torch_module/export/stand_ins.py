@@ -40,7 +40,7 @@ class StandIns:
     """The copying of the nodes of each, and their names."""
 
     def add(self, graph: Graph, copying: Copying, around: Stack) -> dict[int, Node]:
-        """Add the nodes for a call; return them by their places among those that they stand for.
+        """Add the stand-ins of a call; return each by the place of the node that it stands for.
 
         Args:
             graph: the graph.
@@ -62,7 +62,7 @@ class StandIns:
         return made
 
     def ops(self, graph: Graph, nodes: Iterable[Node]) -> list[Op]:
-        """Return the operators of nodes, and of those that some stand for."""
+        """Return the operators of nodes, and in the place of a stand-in those of its call."""
         from torch.fx import Node
 
         found: list[Op] = []
@@ -83,7 +83,7 @@ class StandIns:
         return found
 
     def spell_out(self, program: ExportedProgram) -> None:
-        """Put the nodes of all calls in the places of those that stand for them.
+        """Replace the stand-ins of all calls by the nodes of these calls.
 
         Raises:
             Unlike: when torch has parted the nodes that stand for one call.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -44,6 +43,8 @@ def make_fakes(mode: Any, parameters: Iterable[torch.Tensor]) -> list[Any]:
 
     torch describes each tensor in forty answers first, half of the time; a plain parameter needs none.
     """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils._mode_utils import no_dispatch
 
     converter = getattr(mode.fake_tensor_converter, "meta_converter", None)
@@ -51,16 +52,14 @@ def make_fakes(mode: Any, parameters: Iterable[torch.Tensor]) -> list[Any]:
     if converter is None or describer is None or describer.copy_data:
         return []
     found: list[Any] = []
-    fake = importlib.import_module("torch._subclasses.fake_tensor").FakeTensor
-    empty = importlib.import_module("torch").empty_strided
     for tensor in parameters:
         storage = tensor.untyped_storage() if _is_plain_parameter(tensor) else None
         if storage is None or not storage.size() or storage in describer.lookup_storage:
             found.append(mode.from_tensor(tensor, static_shapes=True))
         elif tensor not in describer.lookup_tensor:
             with no_dispatch():
-                values = empty(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-                made = fake(mode, values, tensor.device)
+                values = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+                made = FakeTensor(mode, values, tensor.device)
             made._is_param = True
             converter.storage_memo[describer.get_storage_id(storage)] = made.untyped_storage()
             mode.fake_tensor_converter.set_tensor_memo(tensor, made)

@@ -256,7 +256,7 @@ def _joined(
 
 
 def _define_layers() -> None:
-    """Define operators on one tensor, of which the scale of the result comes last."""
+    """Define operators on one tensor, whose last arguments are the scale and zero point of the result."""
 
     def norm(x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, eps: float) -> Tensor:
         return functional.batch_norm(x, mean, var, weight, bias, eps=eps)
