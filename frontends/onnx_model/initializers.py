@@ -114,7 +114,7 @@ def find_weights(graph: onnx.GraphProto, stored: Mapping[str, TensorData]) -> di
             if name in stored:
                 uses.setdefault(name, []).append((node.op_type, slot))
         if _gives_one_number(node, stored):
-            single.add(node.output[0])
+            single.update(node.output[:1])
         elif node.op_type == "Add" and single & set(node.input):
             biases |= {name for name in node.input if name in stored and stored[name].shape}
     return {
