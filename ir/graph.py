@@ -267,7 +267,7 @@ class Graph(Nested):
     # -- changing ------------------------------------------------------------------------------
 
     def set_operand(self, key: int, slot: int, value: Value | None) -> None:
-        """Make `value` the operand in `slot` (None removes it). The one way in which edges change."""
+        """Make `value` the operand in `slot`; None removes it."""
         for taken, source, _ in self.flow.operands(key):
             if taken == slot:
                 self.flow.remove_edge(source, key, key=slot)
@@ -278,8 +278,9 @@ class Graph(Nested):
         """Make every use of `old`, graph outputs included, a use of `new`."""
         kept = set(except_in)
         for user, slot in self.users(old):
-            if user not in kept:
-                self.set_operand(user, slot, new)
+            if user not in kept:  # an operator of many operands may have many of these edges
+                self.flow.remove_edge(old.node, user, key=slot)
+                self.flow.connect(new.node, user, slot, new.output)
         if self.is_output(old):
             self.outputs = [(name, new if value == old else value) for name, value in self.outputs]
             self.updates = {p: new if value == old else value for p, value in self.updates.items()}
