@@ -133,9 +133,10 @@ def _examined(model: object, inputs: Inputs, options: LoadOptions, wanted: Wante
     live = not isinstance(found, (str, Path))
     subject, causes = None, []
     if live:
-        subject = Subject(read_tree(found, options), reference)
-        broken = cannot_run(subject)
-        if broken:
+        options = replace(options, own=found is not model)
+        subject = _before_any_run(found, options, reference)
+        broken = "" if subject is None else cannot_run(subject)
+        if subject is not None and broken:
             subject.graph.origin.reference = reference or subject.graph.origin.reference
             stopped = f"the model cannot run ({broken})"
             return _of_graph(subject.graph, None, subject, diagnose(subject), wanted, stopped), subject.graph
@@ -145,6 +146,16 @@ def _examined(model: object, inputs: Inputs, options: LoadOptions, wanted: Wante
         subject = Subject(graph, reference)
         causes = diagnose(subject)  # which calls were recorded is known now
     return _of_graph(graph, failure, subject or Subject(graph, reference), causes, wanted), graph
+
+
+def _before_any_run(model: object, options: LoadOptions, reference: str) -> Subject | None:
+    """Return what a live model's tree states; None for one whose lazy layers wait for a first run."""
+    try:
+        return Subject(read_tree(model, options), reference)
+    except ModelError as error:
+        if error.code != "E104" or not options.own:
+            raise
+        return None
 
 
 @public_call()

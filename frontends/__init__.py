@@ -204,7 +204,7 @@ def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
         )
     if not row.nested_inputs:
         arrays = [(name, None if value is None else np.asarray(value)) for name, value in arrays]
-    graph = row.load().read(found, arrays, replace(options, own=found is not model))
+    graph = row.load().read(found, arrays, replace(options, own=options.own or found is not model))
     graph.origin.notes += options.noted
     graph.origin.ranges = _ranges(graph, inputs)
     graph.origin.given = bool(graph.origin.inputs) and (inputs is None or holds_values(inputs))

@@ -28,7 +28,9 @@ def find(subject: Subject) -> list[Change]:
     """Return findings for every attribute of the user's classes that holds what would be trained."""
     parts = list(subject.parts())
     modules = {id(part) for _, part in parts}
-    parameters = {id(p) for _, part in parts for p in _own_parameters(part)}
+    own = [p for _, part in parts for p in _own_parameters(part)]
+    parameters = {id(p) for p in own}
+    without_values = all(getattr(p, "is_meta", False) for p in own)
     found: list[Change] = []
     for path, part in parts:
         if is_library_class(type(part)):
@@ -39,7 +41,9 @@ def find(subject: Subject) -> list[Change]:
             if type(value).__name__ == "ParameterTuple":
                 continue
             held = list(_held(value))
-            layers = [h for h in held if is_model(h) and id(h) not in modules and _is_trained(h)]
+            layers = [
+                h for h in held if is_model(h) and id(h) not in modules and _is_trained(h, without_values)
+            ]
             loose = [h for h in held if _is_parameter(h) and id(h) not in parameters and h.requires_grad]
             for some, code, word in ((layers, "PL101", "layers"), (loose, "PL102", "Parameters")):
                 if some:
@@ -92,7 +96,11 @@ def _is_parameter(value: object) -> bool:
     )
 
 
-def _is_trained(layer: Any) -> bool:
+def _is_trained(layer: Any, without_values: bool) -> bool:
+    """Whether a layer has parameters to train.
+
+    One on `meta`, in a model that has values, has none: it lends its code to `torch.func.functional_call`.
+    """
     kind: Any = type(layer)  # an attribute of the layer's own may hide its `parameters`
     parameters = kind.parameters(layer) if hasattr(kind, "parameters") else layer.get_parameters()
-    return any(p.requires_grad for p in parameters)
+    return any(p.requires_grad and (without_values or not getattr(p, "is_meta", False)) for p in parameters)

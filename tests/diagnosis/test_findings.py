@@ -98,6 +98,10 @@ RIGHT = {
     "a frozen teacher in a list": torch(
         "self.a = nn.Linear(3, 3)\nself.teacher = [nn.Linear(3, 3).requires_grad_(False)]", "return self.a(x)"
     ),
+    "a layer that lends its code": torch(
+        "self.w = nn.Parameter(torch.ones(3, 3))\nself.base = [nn.Linear(3, 3, bias=False, device='meta')]",
+        "return torch.func.functional_call(self.base[0], {'weight': self.w}, (x,))",
+    ),
     "named parameters": ms(
         f"self.ws = ParameterTuple([{WEIGHT.format(', name=chr(97)')}, {WEIGHT.format(', name=chr(98)')}])",
         PRODUCT,

@@ -376,6 +376,25 @@ def test_state_that_every_run_overwrites_is_frozen_as_it_is_now(tmp_path: Path) 
     assert torch.equal(module.last, torch.ones(4))
 
 
+def test_a_buffer_that_the_first_run_makes_anew_in_another_size(tmp_path: Path) -> None:
+    class Causal(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mask", torch.ones(1, 1), persistent=False)
+
+        def forward(self, x):
+            if self.mask.shape[-1] != x.shape[-1]:
+                self.mask = torch.ones(x.shape[-1], x.shape[-1]).tril() == 0
+            return x.unsqueeze(1).expand(-1, x.shape[-1], -1).masked_fill(self.mask, -1.0)
+
+    graph = regraft.load(Causal(), (X,))
+    rewritten = regraft.rewrite(graph)
+    assert [c.place for c in rewritten.changes if c.code == "FS101"] == ["mask"]
+    regraft.save(rewritten.graph, tmp_path / "net.onnx")
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report.render()
+
+
 @pytest.mark.parametrize("inside", [True, False], ids=["inside", "whole"])
 def test_compiled_modules_are_compared_module_by_module(inside: bool, tmp_path: Path) -> None:
     class Net(nn.Module):

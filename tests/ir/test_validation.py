@@ -211,14 +211,14 @@ def test_types_are_compared_at_the_nodes_asked_for(graph):
             validate(graph, typed={key})
 
 
-def test_an_update_of_another_type_than_its_parameter(graph):
+def test_an_update_may_have_another_type_than_its_parameter(graph):
+    """Python code may assign a buffer a tensor of another size; what is updated must be a parameter."""
     (parameter,) = graph.parameters()
-    graph.updates[parameter.key] = graph.outputs[0][1]
-    validate(graph)
-    the(graph, "Add").types = [None]
     b = Builder(graph)
     graph.updates[parameter.key] = b.op("Unsqueeze", Value(parameter.key), b.constant([0]))
-    refused(graph, r"expected an update of type f32\[4\], got f32\[1,4\]")
+    validate(graph)
+    graph.updates = {the(graph, "Add").key: graph.outputs[0][1]}
+    refused(graph, "expected an update of a parameter")
 
 
 def test_an_alike_application_is_not_taken_for_another(graph):

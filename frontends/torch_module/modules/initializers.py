@@ -82,9 +82,14 @@ def _stated(module: Module, layer: Layer, name: str, tensor: Tensor) -> Initiali
     value = getattr(module, state.number, None) if state is not None and state.number else None
     if isinstance(value, (int, float)):
         return Initializer.of("constant", value=float(value))
+    from torch.nn.parameter import is_lazy
+
     weight = getattr(module, "weight", None)
     return TORCH.default_law(
-        layer.name, name, tuple(tensor.shape), None if weight is None else tuple(weight.shape)
+        layer.name,
+        name,
+        tuple(tensor.shape),
+        None if weight is None or is_lazy(weight) else tuple(weight.shape),
     )
 
 

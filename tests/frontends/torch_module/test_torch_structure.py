@@ -449,9 +449,22 @@ def test_the_lazy_layers_of_a_model_that_is_named_learn_their_shapes(tmp_path: P
     assert laws == ["he_uniform"] * 2
 
 
+def test_lazy_layers_are_checked_once_they_have_run(tmp_path: Path) -> None:
+    (tmp_path / "lazy.py").write_text(LAZY)
+    found = regraft.check(f"{tmp_path}/lazy.py:net", {"input": "2x3x8x8"})
+    assert found.clean
+    assert any("lazy layers" in note for note in found.notes)
+    with pytest.raises(ModelError, match=r"(?s)E104 .*`0.weight`.*run the model once on an example"):
+        regraft.check(f"{tmp_path}/lazy.py:net")
+
+
 def test_the_lazy_layers_of_a_live_model_are_left_as_they_are() -> None:
-    net = nn.Sequential(nn.LazyLinear(3))
-    for refuse in (lambda: read_tree(net, OPTIONS), lambda: regraft.load(net, "2x4")):
+    net = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d())
+    for refuse in (
+        lambda: read_tree(net, OPTIONS),
+        lambda: regraft.load(net, "2x4"),
+        lambda: regraft.check(net, "2x4"),
+    ):
         with pytest.raises(ModelError, match=r"(?s)E104 .*`0.weight`.*run the model once on an example"):
             refuse()
     assert type(net[0]) is nn.LazyLinear
