@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Graph, Input, Parameter, UnsupportedError, Value
 from ..complex_numbers import Complex
+from .nodes import RELEASE, target_name
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -100,6 +101,22 @@ class Aliases:
                     hint="write the operation without changing a view in place",
                 )
 
+    def release(self, node: Node, place: str) -> None:
+        """Check that nothing reads the tensor whose memory `x.set_()` gives up.
+
+        Raises:
+            UnsupportedError: when something reads it, or another view of the same elements, later.
+        """
+        target: Any = node.args[0]
+        members = self._sets.get(storage_of(target) or 0, [target])
+        if node.users or any(self._view(m) == self._view(target) and self._is_read_later(m) for m in members):
+            raise UnsupportedError(
+                "E203",
+                f"`{target.name}` is read after `set_()`, which leaves it without elements",
+                place=place,
+                hint="remove the call of set_(): it frees memory and computes nothing",
+            )
+
     def _needed(self, storage: int) -> list[Node]:
         """Return nodes on a memory that are read later, or viewed by such a node, in program order."""
         needed: set[Node] = set()
@@ -167,9 +184,11 @@ class Aliases:
 
 
 def written_argument(node: Node) -> Node | None:
-    """Return the fx node that an operator overwrites, or None."""
+    """Return the fx node whose elements an operator overwrites, or None."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None or not schema.is_mutable:
+        return None
+    if target_name(node.target) == RELEASE:
         return None
     for position, argument in enumerate(schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write and position < len(node.args):

@@ -10,6 +10,7 @@ from .export.tensors import tensor_placeholders
 from .nodes import (
     CONTROL_FLOW,
     IGNORED,
+    RELEASE,
     RUN_WHOLE,
     functional_name,
     graph_modules,
@@ -144,7 +145,7 @@ def _required_name(node: Node) -> str | None:
     if node.op != "call_function":
         return None
     name = target_name(node.target)
-    if name in IGNORED or name in TABLE or name.startswith(("operator.", "math.")):
+    if name in IGNORED or name == RELEASE or name in TABLE or name.startswith(("operator.", "math.")):
         return None
     if name in RUN_WHOLE or name in CONTROL_FLOW or not is_tensor_result(node):
         return None

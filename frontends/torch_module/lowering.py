@@ -17,7 +17,15 @@ from .export.capture import Captured, array_of, tensor_placeholders
 from .known_values import KnownValues
 from .module_calls import ModuleCalls, stack_of
 from .modules.tree import Tree
-from .nodes import CONTROL_FLOW, IGNORED, RUN_WHOLE, functional_name, is_tensor_result, target_name
+from .nodes import (
+    CONTROL_FLOW,
+    IGNORED,
+    RELEASE,
+    RUN_WHOLE,
+    functional_name,
+    is_tensor_result,
+    target_name,
+)
 from .operators import TABLE
 from .operators.control_flow import conditional, loop, map_rows, scan
 from .program_boundary import ProgramBoundary
@@ -153,6 +161,9 @@ class Lowerer:
         name = target_name(node.target)
         fake = node.meta.get("val")
         if name in IGNORED:
+            return None
+        if name == RELEASE:
+            self.aliases.release(node, self.places.of(node))
             return None
         if node in self.captured.idle:
             return self.environment.resolve(node.args[0])

@@ -22,6 +22,9 @@ IGNORED = frozenset(
 )
 """Operators that check and compute nothing."""
 
+RELEASE = "aten.set_.default"
+"""`x.set_()`, by which reversible blocks give up a tensor's memory: `x` has no elements afterwards."""
+
 RUN_WHOLE = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 """Higher-order operators that run their body: name -> position of the body among the arguments."""
 
@@ -84,7 +87,7 @@ def is_tensor_result(node: Node) -> bool:
 def is_structural(node: Node) -> bool:
     """Whether a node computes nothing."""
     name = target_name(node.target)
-    structural = name == "operator.getitem" or name in IGNORED or name in RUN_WHOLE
+    structural = name in ("operator.getitem", RELEASE) or name in IGNORED or name in RUN_WHOLE
     return node.op != "call_function" or structural or name in CONTROL_FLOW
 
 

@@ -44,6 +44,30 @@ def test_writes_into_the_parts_of_a_split_are_seen_by_the_whole(check):
     check(function, floats(4, 3), dynamic=False)  # unpacking fixes the number of columns
 
 
+def test_a_tensor_may_give_up_its_memory_once_nothing_reads_it(check):
+    def function(x):
+        first, second = x.chunk(2, -1)  # as reversible blocks do
+        total = first + second.sin()
+        with torch.no_grad():
+            first.set_()
+        return total, second * 2
+
+    check(function, floats(2, 4), dynamic=False)
+
+
+@pytest.mark.parametrize("read", [lambda y, _: y + 1, lambda _, view: view + 1], ids=["itself", "a view"])
+def test_a_read_of_given_up_memory_is_refused(read):
+    class Reads(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            view = y.view(2, 4)
+            y.set_()
+            return read(y, view)
+
+    with pytest.raises(regraft.UnsupportedError, match="read after `set_"):
+        regraft.load(Reads(), [floats(2, 4)])
+
+
 def test_a_view_taken_before_a_write_sees_it(check):
     def function(x):
         y = x * 2
