@@ -352,13 +352,18 @@ def _name_causes(
                         raise
                     sides.notes.append(_fault_of_search(error))
     if rows:
-        named = {(row.target, name) for row in rows for name in (row.attribute, *KIN.get(row.attribute, ()))}
+        named = {
+            (row.target, kin)
+            for row in rows
+            for name in row.attribute.split(", ")
+            for kin in (name, *KIN.get(name, ()))
+        }
         remade = {row.target for row in layers.rows}
         settings = [
             row
             for row in nets.settings
             if (row.target, row.attribute) not in named
-            and (row.structure or row.target not in remade)
+            and (row.structure or row.training or row.target not in remade)
             and not row.attribute.startswith(COUNT)
             and not (row.attribute == "layer" and row.target in {target for target, _ in named})
         ]

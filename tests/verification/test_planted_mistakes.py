@@ -311,3 +311,14 @@ def test_a_weight_that_stands_alone_is_the_weight_of_a_layer(
     path.write_text(text)
     report = regraft.verify(sources(TORCH_NET), f"{path}:Marker")
     assert report.passed, report.render()
+
+
+def test_a_layer_constructed_otherwise_keeps_its_differences_in_training(tmp_path: Path) -> None:
+    net = "from {0} import nn\n\n\nclass Net(nn.{1}):\n    def __init__(self):\n        super().__init__()\n"
+    net += "        self.norm = nn.BatchNorm2d(3{2})\n\n    def {3}(self, x):\n        return self.norm(x)\n"
+    mine, port = tmp_path / "mine.py", tmp_path / "port.py"
+    mine.write_text(net.format("torch", "Module", ", eps=1e-3", "forward"))
+    port.write_text(net.format("mindspore", "Cell", ", momentum=0.1", "construct"))
+    report = regraft.verify(f"{mine}:Net", f"{port}:Net", ["2x3x4x4"])
+    assert report.nets is not None
+    assert {row.write for row in report.nets.settings} == {"eps=0.001", "momentum=0.9"}
