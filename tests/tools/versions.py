@@ -162,9 +162,15 @@ def run(name: str, folder: Path, *, keep: bool = False) -> dict[str, object]:
 
 def _interpreter(version: str) -> str:
     for candidate in (f"/usr/bin/python{version}", shutil.which(f"python{version}")):
-        if candidate and Path(candidate).exists():
+        if candidate and Path(candidate).exists() and _makes_environments(candidate):
             return candidate
-    sys.exit(f"expected Python {version} to be installed, got none")
+    sys.exit(f"expected Python {version} with venv to be installed, got none")
+
+
+def _makes_environments(python: str) -> bool:
+    """Whether a Python has what Debian puts into a package of its own."""
+    code = "import ensurepip, venv"
+    return subprocess.run([python, "-c", code], check=False, capture_output=True).returncode == 0
 
 
 def _suite(suite: str, python: Path, environment: Environment) -> dict[str, object]:
