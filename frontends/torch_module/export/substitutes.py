@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ def _table() -> dict[Any, Callable[..., Any]]:
         torch.Tensor.equal: _equal,
         torch.allclose: _allclose,
         torch.Tensor.allclose: _allclose,
+        **dict.fromkeys((torch.quantile, torch.Tensor.quantile, torch.ops.aten.quantile.default), _quantile),
+        **dict.fromkeys(
+            (torch.nanquantile, torch.Tensor.nanquantile, torch.ops.aten.nanquantile.default),
+            partial(_quantile, ignore_nan=True),
+        ),
+        torch.bucketize: _bucketize,
+        torch.ops.aten.bucketize.Scalar: _bucketize,
         data.__get__: torch.Tensor.detach,
     }
 
@@ -188,3 +196,37 @@ def _corrcoef(input: Tensor) -> Tensor:  # noqa: A002 - torch's name
         return found / found
     deviations = torch.sqrt(found.diagonal())
     return torch.clamp(found / deviations.unsqueeze(0) / deviations.unsqueeze(1), -1, 1)
+
+
+def _quantile(
+    input: Tensor,  # noqa: A002 - torch's name
+    q: Tensor | float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    ignore_nan: bool = False,
+) -> Tensor:
+    """Torch's own without the look at data by which torch before 2.12 finds its shape."""
+    import torch
+
+    from ..expansions.select import nanquantile, quantile
+
+    points = q if isinstance(q, torch.Tensor) else torch.full((), q, dtype=input.dtype)
+    expansion = nanquantile if ignore_nan else quantile
+    return expansion(input, points, dim, keepdim, interpolation=interpolation)
+
+
+def _bucketize(
+    input: Tensor | float,  # noqa: A002 - torch's name
+    boundaries: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+) -> Tensor:
+    """Torch's own; torch before 2.12 finds the shape of a number's bucket by a search through the data."""
+    import torch
+
+    if isinstance(input, torch.Tensor):
+        return torch.bucketize(input, boundaries, out_int32=out_int32, right=right)
+    return torch.searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -22,11 +22,20 @@ class Input:
         return Input(self.array, lambda x: function(self.prepare(x)))
 
 
-REMOVED: set[str] = set()
-"""Rows of operators that the installed torch has no more; programs of older ones still have them."""
+ABSENT: set[str] = set()
+"""Rows of operators that the installed torch has not; programs of others have them."""
 
-REMOVED_BY_TORCH = {"aten.cholesky.default"}
-"""All that any release has removed, so that no misspelt row is one: 2.15 has no `torch.cholesky`."""
+SINCE = {
+    "torch_nn._linear_cross_entropy_batch_chunked.default": "2.13",
+    "torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default": "2.13",
+}
+UNTIL = {"aten.cholesky.default": "2.15"}
+"""All that a release has added or removed, so that no misspelt row is one."""
+
+KEPT_SINCE = dict.fromkeys(
+    ("aten.quantile.default", "aten.nanquantile.default", "aten.bucketize.Scalar"), "2.12"
+)
+"""Rows of which an older torch finds no shape, and regraft traces an equivalent."""
 
 
 class Case:
@@ -51,7 +60,7 @@ class Case:
         self.row, self.then = row, then
         operator = call or _operator(row)
         if operator is None:
-            REMOVED.add(row)
+            ABSENT.add(row)
         self.operator: Any = operator
         self.leaves, self.spec = pytree.tree_flatten((list(arguments), keywords))
 
@@ -96,7 +105,7 @@ class Group:
     arrays: list[np.ndarray] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.cases = [case for case in self.cases if case.row not in REMOVED]
+        self.cases = [case for case in self.cases if case.row not in ABSENT]
         found = {id(v.array): v.array for c in self.cases for v in c.leaves if isinstance(v, Input)}
         self.arrays = list(found.values())
 
