@@ -20,9 +20,9 @@ from ..modules.live_state import Untouched, assigned_by, may_assign, structure_k
 from ..modules.plain_tensors import require_plain
 from ..saved.program import Saved, read_program
 from ..symbols import is_symbolic
+from .assigned_data import data_assigned
 from .cached_tensors import entries_read, find_caches, kept_between_calls
 from .containers import open_containers
-from .custom_gradients import own_gradients
 from .decided_sizes import (
     SizeDecision,
     differs_from_program,
@@ -34,7 +34,7 @@ from .decided_sizes import (
 from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
 from .export_errors import export_error, first_line, require_python, trace_error
-from .module_methods import idle_moves, registered_members, without_new_buffers, wrapped_alone
+from .module_methods import idle_moves, own_gradients, registered_members, without_new_buffers, wrapped_alone
 from .opaque_layers import layers_kept_whole
 from .repeated_calls import Repetition
 from .strategies import Sizes, Unfaithful, choose_sizes, trace
@@ -71,6 +71,7 @@ class Captured:
         assigns: whether the model may have assigned attributes, or filled containers, when it was traced.
         equal_sizes: torch's symbol of a batch -> that of the first input's, where the program takes no other.
         leaves_nothing: whether a call outside of a trace surely fills no attribute and assigns no `.data`.
+        followed: names of the parameters and buffers whose `.data` it assigns as the program does.
     """
 
     program: ExportedProgram
@@ -85,6 +86,7 @@ class Captured:
     assigns: bool = True
     equal_sizes: dict[Any, Any] = field(default_factory=dict)
     leaves_nothing: Callable[[], bool] = lambda: False
+    followed: set[str] = field(default_factory=set)
 
 
 def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, numbers: bool = False) -> Captured:
@@ -332,7 +334,7 @@ def assigned_values(captured: Captured) -> dict[str, np.ndarray]:
         return {}
     with dry_run(captured.module, kept):
         found = assigned_by(captured.module, lambda: _run(captured))
-    return {name: array_of(value) for name, value in found.items()}
+    return {name: array_of(value) for name, value in found.items() if name not in captured.followed}
 
 
 def _run(captured: Captured) -> None:
@@ -425,7 +427,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
                         raise
             assigns = before.has_changed or repetition.has_assigned()
             drawn = repetition.count > 0 and repetition.takes_back_draws()
-            if found is None or drawn or (repetition.count and before.has_changed):
+            if found is None or drawn or (repetition.count and (before.has_changed or assigned.names)):
                 break
             if repetition.spells_out(found):
                 return without_new_buffers(without_vmap(found))
@@ -446,15 +448,12 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         registered_members(),
         products_by_example(),
         own_gradients() as own,
+        data_assigned(module, state.functions) as assigned,
         marked_casts(),
         _recorded(calls),
         _opened(module),
-        unlogged("torch._subclasses.fake_tensor"),
-        unlogged("torch.fx.experimental.symbolic_shapes"),
-        unprinted(),
-        warnings.catch_warnings(),
+        _silent(),
     ):
-        warnings.simplefilter("ignore")
         try:
             program, assumed = trace(export, module, numbers=numbers)
         except Exception as error:  # the model's own code and torch.export may raise anything
@@ -463,6 +462,10 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         *assumed,
         *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),
         *(f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own),
+        *(
+            f"no gradient passes `.data` as it is assigned at {place}; the model's own passes it unchanged"
+            for place in assigned.places
+        ),
     ]
     kept = Untouched(module, state)
     with warnings.catch_warnings():
@@ -490,7 +493,21 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         kept,
         assigns,
         leaves_nothing=calls_leave_nothing,
+        followed=assigned.names,
     )
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep to itself what torch logs, prints and warns of while it exports."""
+    with (
+        unlogged("torch._subclasses.fake_tensor"),
+        unlogged("torch.fx.experimental.symbolic_shapes"),
+        unprinted(),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
 
 
 @contextmanager

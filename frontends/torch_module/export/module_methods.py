@@ -1,4 +1,4 @@
-"""Methods of torch's own while a module is exported: moving one in its forward, finding its members."""
+"""Methods of torch's own in an export: moves in a forward, members by name, gradients of a model's own."""
 
 from __future__ import annotations
 
@@ -82,3 +82,18 @@ def without_new_buffers(program: ExportedProgram) -> ExportedProgram:
             if written.name in inputs and node.meta.get("val") is value.meta.get("val"):
                 program.graph.erase_node(node)
     return program
+
+
+@contextmanager
+def own_gradients() -> Iterator[list[str]]:
+    """Record the names of the model's own `torch.autograd.Function`s applied in the block, each once."""
+    kept = original("torch.autograd:Function", "apply")
+    found: list[str] = []
+
+    def apply(cls: type, *arguments: Any, **keywords: Any) -> Any:
+        if not cls.__module__.startswith("torch.") and cls.__name__ not in found:
+            found.append(cls.__name__)
+        return kept.__get__(None, cls)(*arguments, **keywords)
+
+    with patched("torch.autograd:Function", apply=classmethod(apply)):
+        yield found

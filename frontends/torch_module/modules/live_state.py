@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dis import get_instructions
 from functools import cache, partial
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ...live_objects import Snapshot, container_kept
@@ -83,10 +83,19 @@ def assigned_by(module: Module, call: Callable[[], object]) -> dict[str, torch.T
 def may_assign(functions: Iterable[FunctionType]) -> bool:
     """Whether any of these functions that is not torch's assigns an attribute called `data`."""
     return any(
-        not (function.__module__ or "").startswith("torch.")
-        and "data" in function.__code__.co_names
-        and any(s.opname == "STORE_ATTR" and s.argval == "data" for s in get_instructions(function.__code__))
+        not (function.__module__ or "").startswith("torch.") and _may_assign(function.__code__)
         for function in functions
+    )
+
+
+def _may_assign(code: CodeType) -> bool:
+    names = code.co_names
+    if any(_may_assign(inner) for inner in code.co_consts if isinstance(inner, CodeType)):
+        return True
+    if "data" in code.co_consts and not {"setattr", "__setattr__"}.isdisjoint(names):
+        return True
+    return "data" in names and any(
+        step.opname == "STORE_ATTR" and step.argval == "data" for step in get_instructions(code)
     )
 
 
