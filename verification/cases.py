@@ -535,6 +535,8 @@ class Cases:
         """
         source, _ = runs
         rows = self._rows_of(case, alone or inputs, runs, rounding)
+        target, rows = self._fusion.stop(case, alone or inputs, runs, rows, rounding)
+        runs = source, target
         void = {name for name, array in source.outputs if is_void(array)}
         for row in rows:
             if row.name in void and not row.passed and row.name not in self._noted:

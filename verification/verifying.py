@@ -30,7 +30,7 @@ from .proof import find_unproven
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.onnx_runner import OnnxRunner
 from .runners.registry import is_source_folder, renames_of_output
-from .runners.runs import Run, Runner
+from .runners.runs import Run, Runner, Saturating
 from .runners.select_runner import (
     Target,
     can_train,
@@ -254,6 +254,8 @@ def verify(
             agreed = make_inputs(source, bindings(source), seed) if inputs is None else dict(inputs)
         nodes = _nodes(sides, inputs, seed, threads)
         structure, notes = _structure(sides, target, renames, agreed, train=train)
+        if isinstance(sides.source, Saturating) and sides.source.saturated:
+            sides.notes.append(_describe_saturation(sides.source.saturated))
         drawn = None
         if laws and isinstance(target, (str, Path)) and is_source_folder(Path(target)):
             from .two_nets.emitted import emitted_laws
@@ -302,6 +304,14 @@ def verify(
     finally:
         for runner in runners:
             runner.close()
+
+
+def _describe_saturation(operators: Sequence[str]) -> str:
+    names = ", ".join(f"`{name}`" for name in operators)
+    return (
+        f"sums of {names} saturate in torch's kernels on this processor, where inputs use the whole byte; "
+        "the source is compared with exact sums, which a processor with VNNI gives"
+    )
 
 
 def _name_causes(

@@ -292,6 +292,16 @@ class RoundsLike(Protocol):
 
 
 @runtime_checkable
+class Saturating(Protocol):
+    """A runner that takes exact sums where kernels of its framework saturate."""
+
+    @property
+    def saturated(self) -> list[str]:
+        """The names of the operators of which it did so in the runs so far."""
+        ...
+
+
+@runtime_checkable
 class Tracing(Protocol):
     """A runner that sees the values that enter its framework's own operators."""
 

@@ -67,6 +67,7 @@ class TorchRunner(EagerRunner):
         self._given: Any = model
         self._widens = double
         self._errors: KernelErrors = {}
+        self._saturated: set[str] = set()
         self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
 
     @cached_property
@@ -174,8 +175,28 @@ class TorchRunner(EagerRunner):
         import torch
 
         frozen = _Frozen(self._modules)
-        with frozen, Untouched(self._model) as kept, torch.no_grad(), plainly():
+        with frozen, Untouched(self._model) as kept, torch.no_grad(), plainly(), self._sums():
             yield kept
+
+    @cached_property
+    def _is_quantised(self) -> bool:
+        """Whether the model has layers that compute on integers."""
+        from ...frontends.torch_module.quantised.packed import is_quantised
+
+        return not self._programme and is_quantised(self._model)
+
+    def _sums(self) -> AbstractContextManager[object]:
+        """Return a with block in which quantised layers add up exactly."""
+        if not self._is_quantised:
+            return nullcontext()
+        from ...frontends.torch_module.quantised.exact_sums import exact_sums
+
+        return exact_sums(self._saturated)
+
+    @property
+    def saturated(self) -> list[str]:
+        """The quantised operators whose sums a kernel saturated so far; see `Saturating`."""
+        return sorted(self._saturated)
 
     def _widening(self) -> AbstractContextManager[object]:
         """Return a with block that widens to float64 what the model makes or casts in less."""
@@ -366,7 +387,7 @@ class TorchRunner(EagerRunner):
         ]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
         kept = Untouched(module)
-        with _Frozen(self._modules), kept, torch.no_grad(), plainly(), self._widening():
+        with _Frozen(self._modules), kept, torch.no_grad(), plainly(), self._sums(), self._widening():
             for table, name, value in changed:  # by modules that were called before it in the recorded run
                 table[name].data = value.clone()
             try:

@@ -99,7 +99,7 @@ PATCHES = (
     Patch(
         "torch.fx.experimental.proxy_tensor:_ModuleStackTracer",
         "call_module",
-        "repeats what the call of an equal module recorded",
+        "records calls of GraphModules; repeats what the call of an equal module recorded",
         saves_only=True,
     ),
     Patch(

@@ -40,6 +40,8 @@ def lean_tracing(module: Module) -> Iterator[None]:
         stack.enter_context(_lines_off_frames())
         stack.enter_context(_symbols_of_data_where_there_are())
         stack.enter_context(_failed_calls_end())
+        stack.enter_context(_graph_modules_called())
+        stack.enter_context(_run_as_module(module))
         stack.enter_context(_states_of_lstm())
         stack.enter_context(_attributes_assigned())
         yield
@@ -121,6 +123,46 @@ def _failed_calls_end() -> AbstractContextManager[None]:
             raise
 
     return patched("torch.fx._symbolic_trace:Tracer", call_module=call_module)
+
+
+def _graph_modules_called() -> AbstractContextManager[None]:
+    """Record calls of the model's own GraphModules, which torch takes for bodies that it has made itself."""
+    call = original(_TRACER, "call_module")
+
+    def call_module(tracer: Any, module: Module, *args: Any) -> Any:
+        from torch.fx import GraphModule, Tracer
+
+        registered = isinstance(module, GraphModule) and module in (tracer.submodule_paths or {})
+        return (Tracer.call_module if registered else call)(tracer, module, *args)
+
+    return patched(_TRACER, call_module=call_module)
+
+
+@contextmanager
+def _run_as_module(root: Module) -> Iterator[None]:
+    """Give a traced GraphModule a plain class in the block: torch interprets a GraphModule.
+
+    An interpreter enters no call of a module and runs no hook. That of an exported program is to stay one: it
+    calls operators, and each of them names the modules in which it was.
+    """
+    from torch._ops import OpOverload
+    from torch.fx import GraphModule
+
+    if not isinstance(root, GraphModule) or any(isinstance(n.target, OpOverload) for n in root.graph.nodes):
+        yield
+        return
+    kind = type(root)
+    _ = root.code  # which generates the code of `forward` where that is yet to be done
+    own = kind.__mro__[: kind.__mro__.index(GraphModule)]
+    body = {name: value for each in reversed(own) for name, value in vars(each).items()}
+    for name in ("__call__", "__dict__", "__weakref__"):
+        body.pop(name, None)
+    plain: Any = type(kind.__name__, tuple(GraphModule.__bases__), body)
+    root.__class__ = plain
+    try:
+        yield
+    finally:
+        root.__class__ = kind
 
 
 def unused_constants() -> AbstractContextManager[None]:

@@ -250,6 +250,8 @@ def _container(module: Module) -> str | None:
     for cls, kind in ((nn.ModuleList, "list"), (nn.ModuleDict, "dict")):
         if isinstance(module, cls):
             return kind
+    if type(module) is nn.Module:  # which torch.fx puts around the layers of a container that it has traced
+        return "list" if list(module._modules) == list(map(str, range(len(module._modules)))) else "dict"
     plain = isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
     return "sequential" if plain else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .stand_in import Quantised, Scale
+from .stand_in import Quantised, Scale, scale_of
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -158,7 +158,7 @@ def with_unpacked(root: Module) -> Module:
         return root
     memo: dict[int, Any] = {id(t): t for t in (*kind.parameters(root), *kind.buffers(root))}
     for module in modules:
-        memo |= {id(v): v for v in vars(module).values() if _is_script(v) or _is_quantised(v)}
+        memo |= {id(v): v for v in vars(module).values() if is_packed(v) or _is_quantised(v)}
     twin = copy.deepcopy(root, memo)
     for module, copied in zip(modules, list(kind.modules(twin)), strict=True):
         _unpack(module, copied)
@@ -167,10 +167,10 @@ def with_unpacked(root: Module) -> Module:
 
 def _holds_packed(module: Module) -> bool:
     held = [value for table in _tables(module) for value in table.values()]
-    return bool(_scales(module)) or any(_is_script(value) or _is_quantised(value) for value in held)
+    return bool(_scales(module)) or any(is_packed(value) or _is_quantised(value) for value in held)
 
 
-def _is_script(value: object) -> bool:
+def is_packed(value: object) -> bool:
     """Whether a value is weights that are packed for a kernel."""
     return isinstance(value, torch.ScriptObject) and _class_of(value) in _CLASSES
 
@@ -193,18 +193,18 @@ def _unpack(module: Module, twin: Module) -> None:
     """
     child = module._modules.get("_packed_params")
     if child is not None:
-        packed = next(value for value in vars(child).values() if _is_script(value))
+        packed = next(value for value in vars(child).values() if is_packed(value))
         del twin._modules["_packed_params"]
         _set(twin, "_packed_params", packed, getattr(child, "dtype", torch.qint8))
     for name, value in vars(module).items():
-        if _is_script(value):
+        if is_packed(value):
             _set(twin, name, value, torch.qint8)
     for held, own in zip(_tables(module), _tables(twin), strict=True):
         for name, value in list(held.items()):
             if _is_quantised(value):
                 del own[name]
                 twin._buffers[name] = value.int_repr()
-                twin.__class__ = _class_with_tensor(type(twin), name, _scale_of(value))
+                twin.__class__ = _class_with_tensor(type(twin), name, scale_of(value))
     for name, number in _scales(module).items():
         del twin._buffers[name]
         twin.__dict__[name] = number
@@ -213,14 +213,6 @@ def _unpack(module: Module, twin: Module) -> None:
 def _tables(module: Module) -> tuple[dict[str, Any], ...]:
     """Return the tables in which a module may hold a tensor."""
     return vars(module), module._parameters, module._buffers
-
-
-def _scale_of(tensor: Tensor) -> Scale:
-    """Return the scale of a quantised tensor."""
-    if tensor.qscheme() == torch.per_tensor_affine:
-        return Scale(tensor.q_scale(), tensor.q_zero_point(), tensor.dtype)
-    scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
-    return Scale(scales.to(torch.float32), zeros, tensor.dtype, tensor.q_per_channel_axis())
 
 
 def _scales(module: Module) -> dict[str, float | int]:
@@ -254,6 +246,11 @@ def _set(twin: Module, name: str, packed: Any, dtype: torch.dtype) -> None:
     twin.__dict__[name] = found
     if is_layer:
         twin.__class__ = _class_without(type(twin))
+
+
+def unpacked(packed: Any) -> Packed:
+    """Return packed weights of a layer, unpacked, in a module of their own."""
+    return _unpacked(torch.nn.Module(), "weight", packed, torch.qint8)
 
 
 def _unpacked(module: Module, name: str, packed: Any, dtype: torch.dtype) -> Any:

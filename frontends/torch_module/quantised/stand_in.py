@@ -201,6 +201,14 @@ class Scale(NamedTuple):
         return _OPS.dequantize_per_tensor(codes, scale, int(zero), low, high, stored)
 
 
+def scale_of(tensor: Tensor) -> Scale:
+    """Return the scale of a quantised tensor."""
+    if tensor.qscheme() == torch.per_tensor_affine:
+        return Scale(tensor.q_scale(), tensor.q_zero_point(), tensor.dtype)
+    scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    return Scale(scales.to(torch.float32), zeros, tensor.dtype, tensor.q_per_channel_axis())
+
+
 class Quantised(Tensor):
     """A quantised tensor, as integers of a plain type.
 
@@ -364,10 +372,8 @@ def _scale_of(x: Tensor, first: Scale) -> Scale | None:
     """Return the scale of a real quantised tensor; that of the first operand where it is the same."""
     if not x.is_quantized:
         return None
-    scale, zero = x.q_scale(), x.q_zero_point()
-    if isinstance(first.scale, Tensor) and (scale, zero) == _UNKNOWN:
-        return first
-    return Scale(scale, zero, x.dtype)
+    found = scale_of(x)
+    return first if isinstance(first.scale, Tensor) and found[:2] == _UNKNOWN else found
 
 
 def _name_of(func: Any) -> str:

@@ -231,3 +231,55 @@ def test_a_layer_without_a_form_is_named() -> None:
         regraft.load(dynamic(Packing(nn.LSTM)), (STEPS,))
     assert "as floats" in found.value.hint
     regraft.load(quantization.quantize_dynamic(Packing(nn.LSTM), {nn.Linear}), (STEPS,))  # as it says
+
+
+class Saturating(nn.Module):
+    """A layer behind a tanh, whose scale is fixed: its codes use the whole byte."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = nn.Linear(16, 12)
+        with torch.no_grad():
+            self.f.weight[:, :8] = 1.0  # pairs of large products
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.f(torch.tanh(x))
+
+
+def test_sums_that_a_kernel_saturates_are_exact(tmp_path: Path) -> None:
+    graph = regraft.load(by_graph(Saturating(), ROWS), (ROWS,))
+    rewritten = regraft.rewrite(graph)
+    regraft.save(rewritten, tmp_path / "net.onnx")
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report
+    assert [row.call for row in report.modules if row.isolated_passed] == ["f#1"]
+    held = next(p for p in rewritten.graph.parameters() if p.name == "f.weight")
+    held.data = held.data.of(held.data.numpy()[:, ::-1].copy())
+    regraft.save(rewritten, tmp_path / "wrong.onnx")
+    assert not regraft.verify(graph, tmp_path / "wrong.onnx").passed
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_sums_are_corrected_where_kernel_and_reading_agree_on_small_inputs(
+    agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not every processor has a kernel that saturates, so the reading is made to differ."""
+    from regraft.frontends.torch_module.quantised import exact_sums
+
+    weight = torch.quantize_per_tensor(torch.ones(3, 16), 1 / 127, 0, torch.qint8)
+    x = torch.quantize_per_tensor(torch.ones(2, 16), 1 / 255, 0, torch.quint8)
+    read = exact_sums.OPERATORS["linear"]
+
+    def halved(x: exact_sums.Quantised, *others: object) -> exact_sums.Quantised:
+        found = read(x, *others)
+        differs = not agrees or int(x.codes.max()) > 127
+        return exact_sums.Quantised(found.codes // 2, found.by) if differs else found
+
+    monkeypatch.setitem(exact_sums.OPERATORS, "linear", halved)
+    packed = torch.ops.quantized.linear_prepack(weight, None)
+    kernel = torch.ops.quantized.linear(x, packed, 0.1, 0)
+    seen: set[str] = set()
+    with exact_sums.exact_sums(seen):
+        found = torch.ops.quantized.linear(x, packed, 0.1, 0)
+    assert torch.equal(found.int_repr(), kernel.int_repr()) is not agrees
+    assert seen == ({"linear"} if agrees else set())
