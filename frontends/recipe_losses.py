@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.recipe import LossRule, Setting
+from .loss_parts import weights_text
 from .recipe_settings import array_of, number
 
 _REDUCTIONS = ("mean", "sum")
@@ -25,17 +26,18 @@ _PLAIN = {
 _CLASSES = {"CrossEntropyLoss": "cross entropy", "NLLLoss": "negative log likelihood", **_PLAIN}
 
 
-def read_loss(loss: Any, home: str) -> LossRule:
+def read_loss(loss: Any, home: str, weights: Any = None) -> LossRule:
     """Read the computation of a loss; without a kind if it is the user's own function or class.
 
     Args:
         loss: the script's.
         home: the package of the framework's own losses.
+        weights: of the parts that it gives, where it gives several.
     """
     name = type(loss).__name__
     written = f"nn.{name}"
     if not type(loss).__module__.startswith(home):
-        return LossRule("", {}, getattr(loss, "__name__", name))
+        return LossRule("", {}, getattr(loss, "__name__", name), parts=weights_text(weights))
     reduction = _reduction_of(loss)
     if name == "CrossEntropyLoss":
         return cross_entropy(

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..ir import ModelError, UsageError
 from .constructions import constructions_noted
+from .loss_parts import total_of
 from .python_file import find_function, raised_in
 from .user_code import neighbours_importable
 
@@ -26,6 +27,8 @@ class Script:
     Attributes:
         loss: called with what the net returns and the labels; a framework's loss, or any function.
         optimizer: the framework's.
+        loss_weights: numbers by which the loop multiplies the parts of a loss that gives several, before it
+            adds them up: by key for a dict, in order for a tuple; 0 for what it only logs.
         schedule: a scheduler with `step()`; None where the optimizer holds the learning rates itself.
         schedule_every: whether the loop calls `schedule.step()` after each "step" or each "epoch".
         steps_per_epoch: needed where that is "epoch".
@@ -59,6 +62,15 @@ class Script:
     labels: Callable[[Any, tuple[int, ...]], Any] | None = None
     step: Callable[..., Any] | None = None
     data: Callable[[], Any] | None = None
+    loss_weights: Any = None
+
+    def total(self, output: Any, labels: Any, reference: str) -> Any:
+        """Return what the loop trains on, for an output of the net and labels.
+
+        Raises:
+            ModelError: E704 when the loss gives several parts, and no `loss_weights` fit them.
+        """
+        return total_of(self.loss(output, labels), self.loss_weights, reference)
 
     @property
     def data_reference(self) -> str:
@@ -145,6 +157,13 @@ def _script(given: Any, reference: str) -> Script:
             place=reference,
             hint="several losses are one function of what the net returns and the labels, which adds them up",
         )
+    if script.loss_weights is not None and not _are_weights(script.loss_weights):
+        raise ModelError(
+            "E704",
+            f"expected `loss_weights` as numbers by key or in order, got {script.loss_weights!r}",
+            place=reference,
+            hint='for example `{"class": 1.0, "box": 5.0}` for a loss that returns a dict with these keys',
+        )
     if script.schedule_every not in ("step", "epoch"):
         raise ModelError(
             "E704",
@@ -171,6 +190,11 @@ def _script(given: Any, reference: str) -> Script:
             hint='`"data": batches`, of a `def batches():` that returns a DataLoader, a dataset or batches',
         )
     return script
+
+
+def _are_weights(weights: object) -> bool:
+    numbers = list(weights.values()) if isinstance(weights, Mapping) else weights
+    return isinstance(numbers, (list, tuple)) and all(isinstance(number, (int, float)) for number in numbers)
 
 
 def _is_named(data: object) -> bool:

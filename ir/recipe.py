@@ -32,6 +32,7 @@ class LossRule:
         settings: name ("reduction", "label smoothing", …) -> value.
         written: the class or function in the script, for messages.
         measured: whether kind and settings were told from values, as of a function.
+        parts: the weights of its parts, where it gives several; empty for one that gives a number.
         constructor: the call that constructs one that only the script's own framework has; empty for others.
     """
 
@@ -40,6 +41,7 @@ class LossRule:
     written: str = ""
     measured: bool = False
     constructor: str = ""
+    parts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,8 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
     else:
         known = [f"nn.{n}" for n in MINDSPORE] + [f"{_EXPERIMENTAL}.{n}" for n in EXPERIMENTAL]
         raise refuse_optimizer(optimizer, reference, known)
-    loss, options = read_loss(script.loss, "mindspore.nn.loss"), options_of(script, scale)
+    loss = read_loss(script.loss, "mindspore.nn.loss", script.loss_weights)
+    options = options_of(script, scale)
     scaler = read_scaler(script.loss_scale)
     return Recipe("mindspore", reference, shown, loss, rules, options, tuple(remarks), scaler)
 

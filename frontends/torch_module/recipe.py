@@ -54,7 +54,7 @@ def read_recipe(script: Script, names: Mapping[int, str], steps: int, reference:
         "torch",
         reference,
         f"torch.optim.{class_name}" if is_torchs else class_name,
-        read_loss(script.loss, "torch.nn.modules"),
+        read_loss(script.loss, "torch.nn.modules", script.loss_weights),
         rules,
         options_of(script),
         scaler=read_scaler(script.loss_scale),

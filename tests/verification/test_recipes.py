@@ -131,6 +131,66 @@ def smoothed(output, labels):
     return ops.cross_entropy(output, labels, label_smoothing=0.1)
 
 
+def drawn_classes(random, shape):
+    return random.integers(0, 5, shape[:1])
+
+
+def drawn_classes_and_masks(random, shape):
+    return {"class": drawn_classes(random, shape), "known": random.random(shape[:1]) < 0.6}
+
+
+def of_torch(loss: Any, **more: Any) -> Any:
+    return lambda net: {"loss": loss, "optimizer": torch.optim.SGD(net.parameters(), 0.1), **more}
+
+
+def of_mindspore(loss: Any, **more: Any) -> Any:
+    return ported(lambda p: nn.SGD(p, 0.1), loss, **more)
+
+
+def masked(output, labels):
+    return functional.cross_entropy(output, labels, reduction="none")[labels > 0].mean()
+
+
+def masked_by_products(output, labels):
+    values, counts = ops.cross_entropy(output, labels, reduction="none"), (labels > 0).astype(ms.float32)
+    return (values * counts).sum() / counts.sum()
+
+
+def masked_by_labels(output, labels):
+    values = functional.cross_entropy(output, labels["class"], reduction="none")
+    return values[labels["known"]].mean()
+
+
+def selected_by_labels(output, labels):
+    values = ops.cross_entropy(output, labels["class"], reduction="none")
+    return ops.masked_select(values, labels["known"]).mean()
+
+
+def at_places(output, labels):
+    at = (labels > 0).nonzero().squeeze(1)
+    return functional.cross_entropy(output[at], labels[at])
+
+
+def at_places_too(output, labels):
+    at = ops.nonzero(labels > 0).squeeze(1)
+    return ops.cross_entropy(output[at], labels[at])
+
+
+def in_parts(output, labels):
+    return {"class": functional.cross_entropy(output, labels), "size": output.pow(2).mean()}
+
+
+def in_parts_too(output, labels):
+    return {"size": output.pow(2).mean(), "class": ops.cross_entropy(output, labels)}
+
+
+def with_its_parts(output, labels):
+    parts = in_parts(output, labels)
+    return parts["class"] + 0.1 * parts["size"], parts["class"].detach()
+
+
+WEIGHTS = {"class": 1.0, "size": 0.1}
+
 RIGHT = {
     "sgd": (sgd, port_of_sgd()),
     "sgd, momentum": (
@@ -188,6 +248,16 @@ RIGHT = {
         ported(lambda p: experimental.RMSprop(p, 1e-3, momentum=0.5)),
     ),
     "regression": (regression, ported(lambda p: nn.SGD(p, 0.05, momentum=0.9, nesterov=True), nn.MSELoss())),
+    "masked elements": (of_torch(masked), of_mindspore(masked_by_products)),
+    "elements at the places of nonzero": (of_torch(at_places), of_mindspore(at_places_too)),
+    "labels and masks in a dict": (
+        of_torch(masked_by_labels, labels=drawn_classes_and_masks),
+        of_mindspore(selected_by_labels),
+    ),
+    "parts by name, against the sum and a part": (
+        of_torch(with_its_parts, labels=drawn_classes, loss_weights=[1, 0]),
+        of_mindspore(in_parts_too, loss_weights=WEIGHTS),
+    ),
     "by epoch": (by_epoch, ported(lambda p: nn.SGD(p, [0.1 * 0.5 ** (t // 3) for t in range(30)]))),
 }
 
@@ -225,6 +295,12 @@ WRONG: dict[str, tuple[Any, Any, str, str]] = {
         port_of_sgd(lambda o, y: 2 * ops.cross_entropy(o, y, label_smoothing=0.1)),
         "2 times the source's on every batch",
         "`x` in place of `2 * x` - at test_recipes.py:",
+    ),
+    "weights of parts": (
+        of_torch(in_parts, labels=drawn_classes, loss_weights=WEIGHTS),
+        of_mindspore(in_parts_too, loss_weights={"class": 1.0, "size": 0.01}),
+        'loss_weights: {"class": 1, "size": 0.1} in the source, {"class": 1, "size": 0.01} in the target',
+        '`loss_weights={"class": 1, "size": 0.1}` - at test_recipes.py:',
     ),
     "decay on normalisation": (
         sgd,
@@ -436,6 +512,14 @@ def test_nets_that_differ_are_not_followed(compare: Callable[..., RecipeReport])
         (lambda net: {**adam(net), "schedule_every": "epoch"}, "expected steps_per_epoch"),
         (lambda net: {**adam(net), "loss": 3}, "expected a loss that can be called, got int"),
         (lambda _: 1 / 0, "E102 .*ZeroDivisionError"),
+        (
+            of_torch(in_parts),
+            r"E704 expected `loss_weights` of the parts that the loss gives \(`class`, `size`",
+        ),
+        (of_torch(in_parts, loss_weights={"class": 1}), r"\(`class`, `size`\), got `class`.*\n.*0 for one"),
+        (of_torch(in_parts, loss_weights={"class": 0, "size": 0}), "a weight above 0 in `loss_weights`"),
+        (of_torch(in_parts, loss_weights=2), "`loss_weights` as numbers by key or in order, got 2"),
+        (of_torch(masked, loss_weights=[1]), "got one that gives one tensor"),
     ],
 )
 def test_what_is_no_recipe_is_refused(

@@ -460,7 +460,13 @@ def _is_alike(a: CodeType, b: CodeType) -> bool:
     return a.co_varnames == b.co_varnames and names[0] == names[1] and constants[0] == constants[1]
 
 
-def recorded_call(host: Host, function: Any, args: tuple[Any, ...], place: tuple[str, int]) -> Tape:
+def recorded_call(
+    host: Host,
+    function: Any,
+    args: tuple[Any, ...],
+    place: tuple[str, int],
+    arrange: Callable[[Any], Any] = lambda result: result,
+) -> Tape:
     """Call a function or a module of the user's or of a library's, and return the calls that it makes.
 
     Args:
@@ -468,6 +474,7 @@ def recorded_call(host: Host, function: Any, args: tuple[Any, ...], place: tuple
         function: what is called.
         args: tensors.
         place: file and line that construct it, for a library's own.
+        arrange: returns what counts of the result, in an order that others have too.
     """
     name = f"nn.{type(function).__name__}" if isinstance(function, host.base()) else ""
     model = function if isinstance(function, host.base()) else host.base()()
@@ -477,7 +484,7 @@ def recorded_call(host: Host, function: Any, args: tuple[Any, ...], place: tuple
         tape.put(Site("", 0, "input"), "input", None, "input", ((), {}), args, None)
         with recorder.entered(function):
             result = recorder.call(len(recorder.sites) - 1, function, *args)
-        tape.finish(result)
+        tape.finish(arrange(result))
     return tape
 
 

@@ -24,7 +24,7 @@ from .measured_loss import fitted, labels_for, measured_loss
 from .report import RecipeReport, RecipeRow, TrajectoryReport
 from .scripts import Recipes
 from .settings import compare_settings, compare_values
-from .trajectories import Batch, Labels, Learner, Reading, Trajectory
+from .trajectories import Batch, Labels, Learner, Nest, Reading, Trajectory
 
 RATES = 2000
 """For how many steps learning rates are compared."""
@@ -87,7 +87,7 @@ class RecipeComparison:
         counting = any(row.counts and row.setting in of_loss for row in rows)
         if values is not None and (not counting or target.loss.measured):
             found = compare_values(*values, source.loss, target)
-            causes = [] if found is None else self._causes(found)
+            causes = [] if found is None or found.setting == "loss_weights" else self._causes(found)
             if causes:  # a line and an argument, of which a function's values tell nothing
                 rows = causes + [row for row in rows if row.setting not in of_loss or not row.counts]
             elif found is not None and not counting:
@@ -157,14 +157,14 @@ class RecipeComparison:
                 return lambda random, _, made=draw: made(random)
         return None
 
-    def _samples(self, draw: Labels) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    def _samples(self, draw: Labels) -> Iterator[tuple[np.ndarray, list[Nest]]]:
         """Seeded outputs, each with labels as the source takes them, and as the target does."""
         for seed in range(3):
             random = np.random.default_rng([self._seed, seed])
             output = random.standard_normal(self._readings[0].shape).astype(np.float32)
             if self._readings[0].recipe.loss.kind == "binary cross entropy":
                 output = 1 / (1 + np.exp(-output))
-            labels = np.asarray(draw(random, output.shape))
+            labels = draw(random, output.shape)
             yield output, [fitted(labels, r.recipe.loss, output.shape) for r in self._readings]
 
     def _causes(self, differing: RecipeRow) -> list[RecipeRow]:
@@ -190,6 +190,8 @@ class RecipeComparison:
             for values, reading, loss, given in zip(found, self._readings, losses, labels, strict=True):
                 try:
                     values.append(loss(output, given))
+                except ModelError:
+                    raise
                 except Exception as error:  # the user's loss may raise anything
                     raise ModelError(
                         "E704",
@@ -253,10 +255,7 @@ class RecipeComparison:
         by_rule: bool,
     ) -> TrajectoryReport:
         given = [make_inputs(self._graph, self._sizes, seed + 7919 * (step + 1)) for step in range(steps)]
-        drawn = [
-            np.asarray(draw(np.random.default_rng([seed, step]), self._readings[0].shape))
-            for step in range(steps)
-        ]
+        drawn = [draw(np.random.default_rng([seed, step]), self._readings[0].shape) for step in range(steps)]
         batches: list[list[Batch]] = [
             [(i, fitted(y, r.recipe.loss, r.shape)) for i, y in zip(given, drawn, strict=True)]
             for r in self._readings

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...frontends.constructions import construction_of
+from ...frontends.loss_parts import added_parts
+from ...frontends.training_script import Script
 from ...ir.validation import verifies_each
 from ..causes.finding import constructed_at, described, without
 from ..causes.hosts import Host
@@ -24,12 +26,15 @@ _SECONDS = 30.0
 _ARGUMENT = re.compile(r"\w+=")
 
 
-def recorded_loss(host: Host, loss: Any, output: Any, labels: Any) -> Tape | None:
+def recorded_loss(host: Host, script: Script, output: Any, labels: Any) -> Tape | None:
     """Return the calls that a loss makes of an output and labels; None where nobody can record them."""
+    loss = script.loss
     made = construction_of(loss) if isinstance(loss, host.base()) else None
     place = ("", 0) if made is None else (made.file, made.line)
     try:
-        return recorded_call(host, loss, (output, labels), place)
+        return recorded_call(
+            host, loss, (output, labels), place, lambda parts: added_parts(parts, script.loss_weights)
+        )
     except Exception:  # the user's functions may fail where they are rewritten
         if verifies_each():
             raise

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ...frontends.recipe_losses import cross_entropy, reduced
+from ...ir import ModelError
 from ...ir.recipe import OF_LABELS, LossRule
+from .trajectories import Nest, in_nest
 
 LossFunction = Callable[[np.ndarray, np.ndarray], float]
 
@@ -50,6 +52,8 @@ def _drawn(shape: tuple[int, ...], draws: int = _DRAWS) -> Iterator[tuple[np.ran
 def _given(loss: LossFunction, output: np.ndarray, labels: np.ndarray) -> float | None:
     try:
         return float(loss(output, labels))
+    except ModelError:  # it ran, and gives parts of which nobody says how they add up
+        raise
     except Exception:  # a loss that takes other labels may raise anything: it is not this one
         return None
 
@@ -177,8 +181,12 @@ def labels_for(rule: LossRule, shape: tuple[int, ...]) -> Callable[[np.random.Ge
     return None
 
 
-def fitted(labels: np.ndarray, rule: LossRule, shape: tuple[int, ...]) -> np.ndarray:
+def fitted(labels: Nest, rule: LossRule, shape: tuple[int, ...]) -> Nest:
     """Labels as one side's loss takes them: indices, or one-hot."""
-    if rule.settings.get("labels") == "one-hot" and labels.dtype.kind in "iu":
-        return np.eye(shape[1], dtype=np.float32)[labels]
-    return labels
+
+    def convert(array: np.ndarray) -> np.ndarray:
+        if rule.settings.get("labels") == "one-hot" and array.dtype.kind in "iu":
+            return np.eye(shape[1], dtype=np.float32)[array]
+        return array
+
+    return in_nest(labels, convert)

@@ -17,7 +17,7 @@ from ..causes.hosts import MindSporeHost
 from ..causes.tape import Tape
 from ..training.mindspore_step import restored, start_training, without_functions
 from .loss_causes import recorded_loss
-from .trajectories import Batch, Reading, Trajectory
+from .trajectories import Batch, Nest, Reading, Trajectory, in_nest
 
 Bind = Callable[[Mapping[str, np.ndarray]], Sequence[Any]]
 """Makes the Cell's arguments of inputs by name."""
@@ -72,11 +72,12 @@ class MindSporeTraining:
             with without_functions():
                 result = self._net(*self._bind(inputs))
 
-        def loss(output: np.ndarray, labels: np.ndarray) -> float:
-            return float(script.loss(Tensor(output), _labels(labels)).asnumpy().sum(dtype=np.float64))
+        def loss(output: np.ndarray, labels: Nest) -> float:
+            found = script.total(Tensor(output), _labels(labels), self._reference)
+            return float(found.asnumpy().sum(dtype=np.float64))
 
-        def tape(output: np.ndarray, labels: np.ndarray) -> Tape | None:
-            return recorded_loss(MindSporeHost(), script.loss, Tensor(output), _labels(labels))
+        def tape(output: np.ndarray, labels: Nest) -> Tape | None:
+            return recorded_loss(MindSporeHost(), script, Tensor(output), _labels(labels))
 
         shape = tuple(tensors_of(result)[0].shape)
         single = isinstance(result, Tensor)
@@ -93,6 +94,8 @@ class MindSporeTraining:
                 try:
                     made = self._own_steps if script.step is not None else self._steps
                     return made(script, batches, record, precision)
+                except ModelError:
+                    raise
                 except Exception as error:  # the user's construct, loss and optimizer may raise anything
                     text = next(iter(str(error).strip().splitlines()), "")
                     raise ModelError(
@@ -145,7 +148,7 @@ class MindSporeTraining:
             outputs = outputs_of(*self._bind(inputs))
             if precision is not None:
                 outputs = outputs.astype(mindspore.float32)
-            loss = script.loss(outputs, labels)
+            loss = script.total(outputs, labels, self._reference)
             if scaler is not None:
                 return scaler.scale(loss), loss
             return (loss if scale == 1.0 else loss * scale), loss
@@ -177,8 +180,9 @@ class MindSporeTraining:
         return {name: value for name, value in values.items() if value.dtype.kind == "f"}
 
 
-def _labels(labels: np.ndarray) -> Any:
-    """Return indices as int32, the only ones that MindSpore's CrossEntropyLoss takes; numbers as float32."""
+def _labels(labels: Nest) -> Any:
+    """Return indices as int32, which MindSpore's CrossEntropyLoss asks for; numbers as float32, and masks."""
     from mindspore import Tensor
 
-    return Tensor(np.array(labels, np.float32 if labels.dtype.kind == "f" else np.int32))
+    types = {"f": np.float32, "b": np.bool_}
+    return in_nest(labels, lambda array: Tensor(np.array(array, types.get(array.dtype.kind, np.int32))))

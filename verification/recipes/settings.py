@@ -164,6 +164,13 @@ def compare_values(
     ratio = b / a if a.all() else a
     same = bool(a.all()) and np.allclose(ratio, ratio[0], rtol=1e-3)
     why = f"{ratio[0]:.4g} times the source's on every batch" if same else "on equal outputs and labels"
+    parts, theirs = source_loss.parts, recipe.loss.parts
+    if parts and theirs and parts != theirs and parts[0] == theirs[0]:  # both by key, or both in order
+        why += "; a loop weighs the parts that the losses give"
+        place = recipe.place_of("loss_weights")
+        return RecipeRow(
+            "loss_weights", parts, theirs, why=why, advice=f"`loss_weights={parts}`", place=place
+        )
     return RecipeRow(
         "loss",
         f"{a[0]:.5g} (`{source_loss.written}`)",

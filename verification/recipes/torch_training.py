@@ -22,7 +22,7 @@ from ..causes.tape import Tape
 from ..training.torch_step import borrowed, tensors_of, train, without_dropout
 from .loss_causes import recorded_loss
 from .rules import State, updated
-from .trajectories import Batch, Reading, Trajectory
+from .trajectories import Batch, Nest, Reading, Trajectory, in_nest
 
 Forward = Callable[[Mapping[str, np.ndarray]], Any]
 """Calls the module on inputs by name."""
@@ -86,13 +86,14 @@ class TorchTraining:
         recipe = replace(recipe, places=places_of(script, self._function))
         leaves = [x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
 
-        def loss(output: np.ndarray, labels: np.ndarray) -> float:
-            return float(_total(script.loss(torch.from_numpy(output), _labels(labels, torch.float32))))
+        def loss(output: np.ndarray, labels: Nest) -> float:
+            given = _labels(labels, torch.float32)
+            return float(_total(script.total(torch.from_numpy(output), given, self._reference)))
 
-        def tape(output: np.ndarray, labels: np.ndarray) -> Tape | None:
+        def tape(output: np.ndarray, labels: Nest) -> Tape | None:
             with torch.no_grad():
                 given = torch.from_numpy(output), _labels(labels, torch.float32)
-                return recorded_loss(TorchHost(), script.loss, *given)
+                return recorded_loss(TorchHost(), script, *given)
 
         shape, single = tuple(leaves[0].shape), isinstance(result, torch.Tensor)
         return Reading(
@@ -142,7 +143,8 @@ class TorchTraining:
                 parameter.grad = None
             with torch.enable_grad():
                 with torch.autocast("cpu", lower, enabled=precision is not None):
-                    loss = _total(script.loss(self._forward(inputs), _labels(labels, self._float())))
+                    given = _labels(labels, self._float())
+                    loss = _total(script.total(self._forward(inputs), given, self._reference))
                 (loss * scale if scaler is None else scaler.scale(loss)).backward()
             if scaler is not None:
                 scaler.unscale_(script.optimizer)
@@ -190,9 +192,14 @@ def _total(loss: Any) -> Any:
     return loss.sum() if loss.dim() else loss
 
 
-def _labels(labels: np.ndarray, real: Any) -> Any:
-    """Return indices as int64, as torch's losses ask for; numbers in the net's own type."""
+def _labels(labels: Nest, real: Any) -> Any:
+    """Return indices as int64, as torch's losses ask for; numbers in the net's own type, and masks."""
     import torch
 
-    tensor = torch.from_numpy(np.array(labels, copy=True))
-    return tensor.to(real) if tensor.is_floating_point() else tensor.long()
+    def convert(array: np.ndarray) -> Any:
+        tensor = torch.from_numpy(np.array(array, copy=True))
+        if tensor.dtype == torch.bool:
+            return tensor
+        return tensor.to(real) if tensor.is_floating_point() else tensor.long()
+
+    return in_nest(labels, convert)

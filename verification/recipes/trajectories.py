@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,11 +12,23 @@ from ...frontends.training_script import RecipeFunction
 from ...ir.recipe import Recipe, UpdateRule
 from ..causes.tape import Tape
 
-Batch = tuple[Mapping[str, np.ndarray], np.ndarray]
+Nest = Any
+"""Labels of a batch: an array, or a dict or tuple of such."""
+
+Batch = tuple[Mapping[str, np.ndarray], Nest]
 """Inputs by name, and labels."""
 
-Labels = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+Labels = Callable[[np.random.Generator, tuple[int, ...]], Nest]
 """Makes the labels of a batch, from the shape of the net's first output."""
+
+
+def in_nest(labels: Nest, convert: Callable[[np.ndarray], Any]) -> Nest:
+    """Return labels with each of their arrays converted; a list is an array."""
+    if isinstance(labels, Mapping):
+        return {key: in_nest(part, convert) for key, part in labels.items()}
+    if isinstance(labels, tuple) and any(isinstance(part, (np.ndarray, Mapping, tuple)) for part in labels):
+        return tuple(in_nest(part, convert) for part in labels)
+    return convert(np.asarray(labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +47,10 @@ class Reading:
 
     recipe: Recipe
     shape: tuple[int, ...]
-    loss: Callable[[np.ndarray, np.ndarray], float] | None
+    loss: Callable[[np.ndarray, Nest], float] | None
     labels: Labels | None
     steps: int | None = None
-    tape: Callable[[np.ndarray, np.ndarray], Tape | None] = lambda *_: None
+    tape: Callable[[np.ndarray, Nest], Tape | None] = lambda *_: None
     data: str = ""
 
 
