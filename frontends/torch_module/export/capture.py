@@ -35,6 +35,7 @@ from .evaluation_mode import dry_run, evaluation
 from .example_arguments import Arguments, Arrange, bind, dynamic_axes, spelled_out
 from .export_errors import export_error, first_line, require_python, trace_error
 from .module_methods import idle_moves, own_gradients, registered_members, without_new_buffers, wrapped_alone
+from .on_data.sizes_of_selections import sides_left_out
 from .opaque_layers import layers_kept_whole
 from .repeated_calls import Repetition
 from .strategies import Sizes, Unfaithful, choose_sizes, trace
@@ -455,11 +456,15 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         _silent(),
     ):
         try:
-            program, assumed = trace(export, module, numbers=numbers)
+            traced = trace(export, module, numbers=numbers)
         except Exception as error:  # the model's own code and torch.export may raise anything
             raise export_error(module, error) from error
+    program = traced.program
+    assumed, sides = sides_left_out(traced.asked, module, program, bound)
+    assumed += traced.notes
     notes = [
         *assumed,
+        *sides,
         *(f"the argument `{name}` is `{value!r}` in the graph" for name, value in bound.constants.items()),
         *(f"the gradient that `{name}` (a torch.autograd.Function) writes itself is lost" for name in own),
         *(

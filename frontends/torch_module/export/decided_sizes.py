@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice, product
 from types import MappingProxyType
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import sympy
     import torch
     from torch.export import ExportedProgram
+    from torch.fx import Node
     from torch.nn import Module
 
     from .example_arguments import Arguments
@@ -111,7 +112,7 @@ def first_deviating(
     equal: list[Sizes] = []
     runs = 0
     for decision in decisions:
-        condition = _replaced(decision.condition, environment)
+        condition = replaced(decision.condition, environment)
         symbols = condition.free_symbols
         if not symbols or not symbols <= example.keys():
             continue
@@ -136,7 +137,7 @@ def first_deviating(
     return None
 
 
-def _replaced(condition: Any, environment: Any) -> Any:
+def replaced(condition: Any, environment: Any) -> Any:
     """Return a condition of the symbols that are left: some were found to be others, or numbers."""
     for _ in range(8):
         new = condition.xreplace(environment.replacements)
@@ -183,7 +184,7 @@ def shape_at(shape: Iterable[Any], environment: Any, sizes: Sizes) -> list[int] 
     found = []
     for size in shape:
         node = getattr(size, "node", None)
-        value = size if node is None else _replaced(node.expr, environment).xreplace(dict(sizes))
+        value = size if node is None else replaced(node.expr, environment).xreplace(dict(sizes))
         if not getattr(value, "is_Integer", isinstance(value, int)) or int(value) < 0:
             return None
         found.append(int(value))
@@ -201,15 +202,18 @@ def repeated_to(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 def differ(first: Any, second: Any) -> bool:
-    """Whether results differ beyond what rounding makes of another order of a sum."""
+    """Whether results differ beyond what rounding makes of another order of a sum; None is no elements."""
     import torch
+    from torch.utils import _pytree as pytree
 
-    from .tensors import tensors_in
-
-    pairs = [tensors_in(first), tensors_in(second)]
-    if len(pairs[0]) != len(pairs[1]):
+    leaves = [[x for x in pytree.tree_leaves(r) if x is None or hasattr(x, "shape")] for r in (first, second)]
+    if len(leaves[0]) != len(leaves[1]):
         return True
-    for a, b in zip(*pairs, strict=True):
+    for a, b in zip(*leaves, strict=True):
+        if a is None or b is None:
+            if any(x is not None and x.numel() for x in (a, b)):
+                return True
+            continue
         if a.shape != b.shape:
             return True
         wide = torch.complex128 if a.is_complex() else torch.float64
@@ -221,7 +225,11 @@ def differ(first: Any, second: Any) -> bool:
 
 
 def differs_from_program(
-    module: Module, program: ExportedProgram, bound: Arguments, given: Mapping[str, torch.Tensor]
+    module: Module,
+    program: ExportedProgram,
+    bound: Arguments,
+    given: Mapping[str, torch.Tensor],
+    within: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> bool | None:
     """Whether a module and its program give different results on tensors; None where the module refuses.
 
@@ -230,32 +238,83 @@ def differs_from_program(
         program: what was exported of it.
         bound: the arguments of the export.
         given: the tensors to run both on, by name.
+        within: gives the block for each of both runs.
+    """
+    try:
+        with _alike(module), within():
+            args, kwargs = _arguments(bound, given)
+            wanted = module(*args, **kwargs)
+    except Exception:  # the model may refuse sizes in any way
+        return None
+    try:
+        return differ(wanted, run_program(module, program, bound, given, within))
+    except Exception:  # what was traced for other sizes may fail in any way
+        return True
+
+
+def run_program(
+    module: Module,
+    program: ExportedProgram,
+    bound: Arguments,
+    given: Mapping[str, torch.Tensor],
+    within: Callable[[], AbstractContextManager[object]] = nullcontext,
+    see: Callable[[Node, Any], None] = lambda _node, _value: None,
+) -> Sequence[Any]:
+    """Return the results of a program node by node; the largest of no numbers is the least one.
+
+    Args:
+        module: what it was exported of, which stays as it is.
+        program: the program.
+        bound: the arguments of the export.
+        given: the tensors to run it on, by name.
+        within: gives the block of the run.
+        see: is given each node and its value.
     """
     import torch
     from torch.utils import _pytree as pytree
 
-    def run(call: Callable[..., Any]) -> Any:
-        with dry_run(module), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.manual_seed(0)  # both draw the same
-            args, kwargs = bound.built(lambda n, leaf: given[n].detach().clone() if n in given else leaf)
-            return call(args, kwargs)
+    class Interpreter(torch.fx.Interpreter):
+        def run_node(self, n: Node) -> Any:
+            found = super().run_node(n)
+            see(n, found)
+            return found
 
-    def interpreted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        leaves = iter(pytree.tree_leaves((args, kwargs)))
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            if str(target) in _CHECKS:  # which the graph has not
+                return None
+            least = _LEAST.get(str(target))
+            if least is not None and not args[0].numel() and args[0].is_floating_point():
+                return args[0].new_full((), least)
+            return super().call_function(target, args, kwargs)
+
+    with _alike(module), within():
+        leaves = iter(pytree.tree_leaves(_arguments(bound, given)))
         held = {**program.constants, **program.state_dict}
         specs = program.graph_signature.input_specs  # torch's own call checks sizes, and refuses these
         flat = [
             next(leaves) if spec.kind.name == "USER_INPUT" else held.get(spec.target or "") for spec in specs
         ]
-        results = torch.fx.Interpreter(program.graph_module).run(*flat)
-        return results[len(results) - len(program.graph_signature.user_outputs) :]
+        results = Interpreter(program.graph_module).run(*flat)
+    return results[len(results) - len(program.graph_signature.user_outputs) :]
 
-    try:
-        wanted = run(lambda args, kwargs: module(*args, **kwargs))
-    except Exception:  # the model may refuse sizes in any way
-        return None
-    try:
-        return differ(wanted, run(interpreted))
-    except Exception:  # what was traced for other sizes may fail in any way
-        return True
+
+_CHECKS = {
+    f"aten.{name}.default" for name in ("_assert_scalar", "_assert_async", "sym_constrain_range_for_size")
+}
+_LEAST = {"aten.max.default": -float("inf"), "aten.min.default": float("inf")}
+"""Operator -> its result of no numbers in the graph, which torch refuses."""
+
+
+@contextmanager
+def _alike(module: Module) -> Iterator[None]:
+    """Run a module or its program without a trace, both with the same random numbers."""
+    import torch
+
+    with dry_run(module), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        yield
+
+
+def _arguments(bound: Arguments, given: Mapping[str, torch.Tensor]) -> Any:
+    return bound.built(lambda n, leaf: given[n].detach().clone() if n in given else leaf)

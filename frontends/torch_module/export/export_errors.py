@@ -37,6 +37,12 @@ def loop_error(place: str) -> ModelError:
     )
 
 
+def size_error(place: str) -> ModelError:
+    """E104 for code that goes on in another way by how many elements it selects."""
+    what, hint = _OF_SIZES
+    return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
+
+
 class DecidedNumber(Exception):  # noqa: N818 - no error of anybody's
     """The example decided a number, which is another for most inputs.
 
@@ -231,13 +237,15 @@ def _of_numbers(error: Exception) -> tuple[str, str] | None:
         return None
     sizes = re.search(r"Size-like symbols: ([^)]*)", str(error))
     if sizes is not None and sizes[1].strip() not in ("", "none"):
-        return (
-            "its code goes on by how many elements it finds in data (`nonzero`, `where` of one argument, "
-            "`x[mask]`)",
-            "keep every element and weigh it by the mask: `(x * mask).sum() / mask.sum()` in place of "
-            "`x[mask].mean()`; `x[:300]` in place of `if len(x) > 300`",
-        )
+        return _OF_SIZES
     return _of_a_number(real=re.search(r"\bzu?f\d", str(error)) is not None)
+
+
+_OF_SIZES = (
+    "its code goes on by how many elements it finds in data (`nonzero`, `where` of one argument, `x[mask]`)",
+    "keep every element and weigh it by the mask: `(x * mask).sum() / mask.sum()` in place of "
+    "`x[mask].mean()`; `x[:300]` in place of `if len(x) > 300`",
+)
 
 
 def _of_a_number(*, real: bool) -> tuple[str, str]:

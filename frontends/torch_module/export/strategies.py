@@ -8,8 +8,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ....ir import ModelError
 from .constant_numbers import LIMIT, numbers_of_constants, writes_numbers
@@ -18,7 +18,7 @@ from .hide_tracing import pretend_to_run
 from .numpy_by_torch import gives_numpy, numpy_by_torch
 from .on_data.branch_by_example import Decision, decided_by_example, depends_on_data, numbers_fixed
 from .on_data.nonzero_loops import loops_over_every_place
-from .on_data.selections import asks_for_none, some_selected
+from .on_data.selections import Asked, asks_for_size, many_selected
 from .substitutes import substituted
 from .symbolic_builtins import numbers_taken, symbolic_lengths
 
@@ -29,8 +29,21 @@ if TYPE_CHECKING:
     from .capture import Captured
 
 Export = Callable[[], "ExportedProgram"]
-Traced = tuple["ExportedProgram", list[str]]
-"""A program, and a note for everything in it that is true of some inputs only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A program.
+
+    Attributes:
+        program: the program.
+        notes: one for everything in it that is true of some inputs only.
+        asked: the conditions on how many elements selections have, of which it has one side.
+    """
+
+    program: ExportedProgram
+    notes: list[str] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list[Asked])
 
 
 class Unfaithful(Exception):  # noqa: N818 - the way was taken and led nowhere: no error of anybody's
@@ -45,13 +58,13 @@ class Refusal:
         error: what was raised.
         by_model: whether the model's own code raised it, rather than torch.
         on_data: whether the code asks for the value of a tensor.
-        on_none: whether it asks if a selection by data has elements.
+        on_size: whether it asks how many elements a selection by data has.
     """
 
     error: Exception
     by_model: bool
     on_data: bool
-    on_none: bool
+    on_size: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +87,7 @@ class Tracing:
 
 def _as_written(export: Export, _: Module) -> Traced:
     with numbers_of_constants():
-        return export(), []
+        return Traced(export())
 
 
 def _uncompiled(export: Export, module: Module) -> Traced:
@@ -86,37 +99,37 @@ def _uncompiled(export: Export, module: Module) -> Traced:
 
 def _with_equivalents(export: Export, _: Module) -> Traced:
     with substituted():
-        return _with_numbers(export), []
+        return Traced(_with_numbers(export))
 
 
 def _export_pretending_to_run(export: Export, _: Module) -> Traced:
     with substituted(), pretend_to_run(), decided_by_example() as decisions:
         program = export()
-    return program, _assumptions(decisions)
+    return Traced(program, _assumptions(decisions))
 
 
 def _with_symbols(export: Export, module: Module) -> Traced:
     with substituted(), symbolic_lengths(module):
         program = _with_numbers(export)
-    return program, numbers_fixed(program)
+    return Traced(program, numbers_fixed(program))
 
 
 def _at_every_place(export: Export, _: Module) -> Traced:
     with substituted(), loops_over_every_place() as notes:
         program = _with_numbers(export, notes)
-    return program, notes
+    return Traced(program, notes)
 
 
-def _of_some(export: Export, module: Module) -> Traced:
-    with substituted(), symbolic_lengths(module), some_selected() as notes:
-        program = _with_numbers(export, notes)
-    return program, [*notes, *numbers_fixed(program)]
+def _of_many(export: Export, module: Module) -> Traced:
+    with substituted(), symbolic_lengths(module), many_selected() as asked:
+        program = _with_numbers(export, asked)
+    return Traced(program, numbers_fixed(program), asked)
 
 
 def _as_the_example(export: Export, _: Module) -> Traced:
     with substituted(), loops_over_every_place() as notes, decided_by_example() as decisions:
         program = _with_numbers(export, notes, decisions)
-    return program, [*notes, *_assumptions(decisions)]
+    return Traced(program, [*notes, *_assumptions(decisions)])
 
 
 TRACINGS = (
@@ -127,9 +140,9 @@ TRACINGS = (
         _uncompiled,
     ),
     Tracing(
-        "selections by data have elements",
-        lambda refusal: refusal is not None and refusal.on_none,
-        _of_some,
+        "selections by data have many elements",
+        lambda refusal: refusal is not None and refusal.on_size,
+        _of_many,
         goes_further=True,
     ),
     Tracing(
@@ -211,17 +224,19 @@ def _raised_by_compiler(error: Exception) -> bool:
 
 
 def _refusal(error: Exception) -> Refusal:
-    return Refusal(error, not is_refusal(error), depends_on_data(error), asks_for_none(error))
+    return Refusal(error, not is_refusal(error), depends_on_data(error), asks_for_size(error))
 
 
-def _with_numbers(
-    export: Export, notes: list[str] | None = None, decisions: list[Decision] | None = None
-) -> ExportedProgram:
-    """Export with the values of small buffers, or where the model writes such, of those of one element."""
+def _with_numbers(export: Export, *found: list[Any]) -> ExportedProgram:
+    """Export with the values of small buffers, or where the model writes such, of those of one element.
+
+    Args:
+        export: exports the model.
+        found: what is said of the export while it runs.
+    """
     for limit in (LIMIT, 1):
-        for found in (notes, decisions):
-            if found:
-                found.clear()
+        for said in found:
+            said.clear()
         with numbers_of_constants(buffers=limit):
             program = export()
         if not writes_numbers(program, limit):

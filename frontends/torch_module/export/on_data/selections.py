@@ -1,7 +1,7 @@
-"""Code that selects elements by data, traced as if it always selected some.
+"""Code that selects elements by data, traced as if it always selected many.
 
-A detector asks whether any box is left, and computes on when there is one. What it computes then it computes
-for none as well, operator by operator; the branch for none is left out, and a note names it.
+A detector asks whether any box is left, or more than it may keep. What it computes on for many it mostly
+computes for few as well, operator by operator; `sizes_of_selections` runs both to find out.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from ..export_errors import user_location
@@ -19,68 +21,101 @@ if TYPE_CHECKING:
     import sympy
 
 _HOME = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
+_MANY = 1 << 30
+"""Elements of a selection of which everything is asked as of many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A condition on the sizes of selections by data, of which one answer was traced.
+
+    Attributes:
+        condition: of torch's symbols.
+        answer: whether the trace goes on as if it holds.
+        place: file and line of the model's code that asked.
+        environment: torch's, of the symbols.
+    """
+
+    condition: sympy.Basic
+    answer: bool
+    place: str
+    environment: Any
+
+    @property
+    def of_none(self) -> bool:
+        """Whether one element or more have this answer, so that the other one is that of none."""
+        return all(_holds(self.condition, n) is self.answer for n in (1, 2, 3, _MANY))
 
 
 @contextmanager
-def some_selected() -> Iterator[list[str]]:
-    """Trace as if every selection by data had elements; yields what there will be to say of it."""
+def many_selected() -> Iterator[list[Asked]]:
+    """Trace as if every selection by data had many elements; yields the conditions that this answered."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-    notes: list[str] = []
+    found: list[Asked] = []
     evaluate = original(_HOME, "_evaluate_expr")
 
     def decide(self: Any, asked: sympy.Basic, *args: Any, **keywords: Any) -> Any:
+        import sympy
+
         try:
             return evaluate(self, asked, *args, **keywords)
         except GuardOnDataDependentSymNode:
-            answer = _of_some(self, asked)
+            answer = None if asked.free_symbols - self.size_like else of_many(asked)
             if answer is None:
                 raise
-            note = _note(user_location(traceback.extract_stack()))
-            if note not in notes:
-                notes.append(note)
-            return answer
+            place = user_location(traceback.extract_stack())
+            condition = Asked(asked, answer, place, self)
+            if condition not in found:
+                found.append(condition)
+            return sympy.sympify(answer)
 
     with ExitStack() as stack:
         stack.enter_context(patched(_HOME, _evaluate_expr=decide))
         stack.enter_context(boxes_together())
-        yield notes
+        yield found
 
 
-def asks_for_none(error: BaseException) -> bool:
-    """Whether an export failed because the model's code asks if a selection by data has elements."""
+def asks_for_size(error: BaseException) -> bool:
+    """Whether an export failed because the model's code asks how many elements a selection by data has."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     asked = getattr(error, "cond", None) if isinstance(error, GuardOnDataDependentSymNode) else None
-    return asked is not None and _answer(asked) is not None
+    return asked is not None and of_many(asked) is not None
 
 
-def _of_some(environment: Any, asked: sympy.Basic) -> sympy.Basic | None:
-    """Return whether a condition holds of selections with elements; None where it asks for more than that."""
+def of_many(asked: sympy.Basic) -> bool | None:
+    """Return whether a condition holds of large numbers; None where it depends on which, or their order."""
     import sympy
 
-    answer = None if asked.free_symbols - environment.size_like else _answer(asked)
-    return None if answer is None else sympy.sympify(answer)
-
-
-def _answer(asked: sympy.Basic) -> bool | None:
-    """Return whether a condition holds of numbers above 0; None where that does not decide it."""
-    import sympy
-
-    answers = {
-        (sympy.Eq, 0): False, (sympy.Ne, 0): True, (sympy.Gt, 0): True, (sympy.Le, 0): False,
-        (sympy.Lt, 1): False, (sympy.Ge, 1): True,
-    }  # fmt: skip
     if not isinstance(asked, sympy.core.relational.Relational):
         return None
-    relation: Any = asked if asked.lhs.free_symbols else asked.reversed
-    if relation.lhs.is_nonnegative is False or not relation.rhs.is_Integer:
-        return None
-    return answers.get((type(relation), int(relation.rhs)))
+    symbols = sorted(asked.free_symbols, key=str)
+    sizes = [_MANY + step for step in range(len(symbols) + 1)]
+    orders = [*permutations(sizes, len(symbols))][:24] + [(n,) * len(symbols) for n in sizes]
+    answers = {asked.xreplace(dict(zip(symbols, map(sympy.Integer, order), strict=True))) for order in orders}
+    return answers == {sympy.true} if answers in ({sympy.true}, {sympy.false}) else None
 
 
-def _note(place: str) -> str:
-    return (
-        f"the branch at {place} for a selection by data without elements is left out: regraft assumes that "
-        "the model computes for none what its other code does"
-    )
+def _holds(condition: sympy.Basic, size: int) -> bool:
+    """Whether a condition holds where all its symbols have one size."""
+    import sympy
+
+    return condition.xreplace(dict.fromkeys(condition.free_symbols, sympy.Integer(size))) is sympy.true
+
+
+def size_for_other(condition: sympy.Basic, answer: bool) -> int | None:
+    """Return a small size of selections for which a condition has another answer; None where none is found.
+
+    It is one of more than a few elements if there is such, since code for none may come first.
+    """
+    import sympy
+
+    numbers = {int(n) for n in condition.atoms(sympy.Integer)}
+    near = {n + step for n in numbers for step in (-1, 0, 1)} | set(range(_FEW + 1))
+    fitting = sorted(n for n in near if n >= 0 and _holds(condition, n) is not answer)
+    few = [n for n in fitting if n <= _FEW]
+    return few[-1] if few else next(iter(fitting), None)
+
+
+_FEW = 16
