@@ -15,7 +15,7 @@ from ..diagnosis.editing import apply_edits
 from ..diagnosis.versions import CODES as OF_VERSIONS
 from ..formats.files import settle, staged
 from ..frontends import Inputs, LoadOptions, read, read_tree, resolve
-from ..ir import Graph, ModelError, RegraftError, UsageError, table_markup, text_markup
+from ..ir import Graph, ModelError, RegraftError, UsageError, missing_file, table_markup, text_markup
 from ..passes.base import Change
 from ..process.entry import public_call
 from ..verification import Report
@@ -69,6 +69,8 @@ def fix(
     if selected.release and like is None and model.endswith(".py") and Path(model).is_file():
         return _renewed(Path(model).resolve(), selected, write=write)
     where, _, name = model.rpartition(":")
+    if where.endswith(".py") and not Path(where).exists():
+        raise missing_file(where)
     if not where.endswith(".py") or not Path(where).is_file():
         whole = model.endswith(".py") and Path(model).is_file()
         hint = (

@@ -76,13 +76,19 @@ class Removal:
     modules: tuple[str, ...]
 
     def __str__(self) -> str:
-        named = ", ".join(f"`{path}`" for path in self.modules[:_NAMED])
-        more = f" and {len(self.modules) - _NAMED} more" if len(self.modules) > _NAMED else ""
+        named = self.named
         return (
             f"REMOVED {self.elements:,} of {self.of:,} trainable parameters in {self.tensors} "
             f"tensor{'' if self.tensors == 1 else 's'}, as nothing calls them"
-            + (f": {named}{more}" if named else "")
+            + (f": {named}" if named else "")
         )
+
+    @property
+    def named(self) -> str:
+        """The first of the modules, and how many more there are."""
+        names = ", ".join(f"`{path}`" for path in self.modules[:_NAMED])
+        more = len(self.modules) - _NAMED
+        return f"{names} and {more} more" if more > 0 else names
 
     @property
     def is_most(self) -> bool:
@@ -116,9 +122,11 @@ def _require_allowed(graph: Graph, rewritten: Rewritten) -> None:
     """
     gone = removal(graph, rewritten)
     if gone.is_most:
+        named = gone.named
         raise UsageError(
             "E003",
-            f"{gone}",
+            f"the output would lack {gone.elements:,} of {gone.of:,} trainable parameters, as nothing calls "
+            "them" + (f": {named}" if named else ""),
             hint="`regraft check` with the same inputs says why nothing calls them; if their removal is "
             "intended, give --allow-removal",
         )

@@ -66,6 +66,10 @@ def _found() -> Path | None:
 def _read(path: Path, named: bool) -> Mapping[str, Any]:
     import tomllib
 
+    if named and not path.exists():
+        from ..ir import missing_file
+
+        raise ConfigurationError(missing_file(path).for_command_line())
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

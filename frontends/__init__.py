@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir import Graph, ModelError, UsageError
+from ..ir import Graph, ModelError, UsageError, missing_file
 from ..ir.outside.file_kinds import TITLES, classes_in, kind_of
 from .inputs import Inputs, InputSpec, arrays_of, as_arrays, bounds_of, holds_values, is_nested
 from .options import LoadOptions
@@ -68,11 +68,14 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
         _refuse_file(model)
     if Path(model).is_dir():
         _refuse_folder(model)
-    raise UsageError(
-        "E001",
-        f"expected a model, got `{model}`",
-        hint=_hint(),
-    )
+    if not Path(model).exists():
+        near = missing_file(model).hint
+        raise UsageError(
+            "E001",
+            f"expected a model, got `{model}`, which is no file or folder",
+            hint=near if near.startswith("did you mean") else _hint(),
+        )
+    raise UsageError("E001", f"expected a model, got `{model}`", hint=_hint())
 
 
 _RENAMED = {"exported": ".pt2", "onnx": ".onnx", "mindir": ".mindir"}
@@ -172,7 +175,7 @@ def _without_values(options: LoadOptions) -> Iterator[None]:
 
 
 def _hint() -> str:
-    return f"name a model as file.py:Name, package.module:Name, {' or '.join(file_names())}"
+    return f"name a model as file.py:Name or package.module:Name, or give a file: {', '.join(file_names())}"
 
 
 def read(model: object, inputs: Inputs, options: LoadOptions) -> Graph:
@@ -247,5 +250,5 @@ def _name(graph: Graph, model: object) -> Graph:
 
 def _existing(path: str) -> Path:
     if not Path(path).is_file():
-        raise ModelError("E101", f"no such file: `{path}`")
+        raise missing_file(path)
     return Path(path)

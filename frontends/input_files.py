@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from ..ir import Array, UsageError
+from ..ir import Array, ModelError, UsageError, missing_file
 
 _LARGEST = 1 << 30
 """Bytes of one array."""
@@ -20,6 +20,7 @@ def read_array(path: Path) -> Array:
 
     Raises:
         UsageError: when it is none, or not one of numbers.
+        ModelError: when there is no such file.
     """
     try:
         with path.open("rb") as file:
@@ -36,6 +37,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
     Raises:
         UsageError: when it is none, or not one of numbers.
+        ModelError: when there is no such file.
     """
     try:
         found: dict[str, Array] = {}
@@ -77,7 +79,9 @@ def _require_numbers(file: IO[bytes], path: Path, size: int) -> None:
         )
 
 
-def _unreadable(path: Path, error: Exception) -> UsageError:
+def _unreadable(path: Path, error: Exception) -> UsageError | ModelError:
+    if isinstance(error, FileNotFoundError):
+        return missing_file(path)
     return UsageError(
         "E001",
         f"expected an array that NumPy has saved, got `{path}`: {error}",

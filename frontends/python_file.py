@@ -17,7 +17,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..ir import ModelError, framework_refusal
+from ..ir import ModelError, framework_refusal, missing_file
 from .constructions import constructions_noted
 from .registry import frontend_of_model
 from .user_code import neighbours_importable
@@ -67,8 +67,7 @@ def load_object(reference: str, arguments: Mapping[str, object] | None = None) -
             "E102", f"expected a class, a factory or a model, got `{type(target).__name__}`", place=reference
         )
     try:
-        folder = Path(where).resolve().parent if where.endswith(".py") else Path.cwd()
-        with neighbours_importable(folder), _seeded(), _standing_for_main(module), _watched() as keep:
+        with _importable(where), _seeded(), _standing_for_main(module), _watched() as keep:
             model = target(**dict(arguments or {}))
             keep(model)
             return model
@@ -243,7 +242,7 @@ def _import(where: str, reference: str) -> ModuleType:
         return _import_module(where, reference)
     path = Path(where)
     if not path.is_file():
-        raise ModelError("E101", f"no such Python file: `{where}`")
+        raise missing_file(where)
     unique = _unique_name(path)
     if unique in sys.modules:
         return sys.modules[unique]
@@ -253,7 +252,7 @@ def _import(where: str, reference: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[unique] = module
     try:
-        with neighbours_importable(path.resolve().parent), _standing_for_main(module), _registering(path):
+        with _importable(where), _standing_for_main(module), _registering(path):
             spec.loader.exec_module(module)
     except Exception as error:  # the file's own code may raise anything; what it made before is there
         raised = raised_in(error, reference)
@@ -301,13 +300,43 @@ def _is_own_class(value: object, module: ModuleType) -> bool:
 
 def _unique_name(path: Path) -> str:
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    return f"regraft_model_{path.stem}_{digest}_{path.stat().st_mtime_ns:x}"
+    package = "".join(f"{name}." for name in _package_of(path)[0])
+    return f"{package}regraft_model_{path.stem}_{digest}_{path.stat().st_mtime_ns:x}"
+
+
+def _package_of(path: Path) -> tuple[list[str], Path]:
+    """Return the names of the packages that a file lies in, outermost first, and the folder that holds them.
+
+    A folder is a package by its ``__init__.py``, or because a relative import in the file means it.
+    """
+    dots = re.findall(rb"^\s*from[ \t]+(\.+)", path.read_bytes(), re.MULTILINE)
+    meant = max(map(len, dots), default=0)
+    names: list[str] = []
+    folder = path.resolve().parent
+    while (
+        "." not in folder.name and ((folder / "__init__.py").is_file() or len(names) < meant) and folder.name
+    ):
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return names, folder
+
+
+@contextmanager
+def _importable(where: str) -> Iterator[None]:
+    """Let a model's code import what lies beside it, beside its package, and in the working directory."""
+    path, folders = Path(where), [Path.cwd()]
+    if where.endswith(".py"):
+        folders += [_package_of(path)[1], path.resolve().parent]
+    with ExitStack() as stack:
+        for folder in dict.fromkeys(folders):  # the last one is searched first
+            stack.enter_context(neighbours_importable(folder))
+        yield
 
 
 def _import_module(where: str, reference: str) -> ModuleType:
     """Return a module by its dotted name: installed, or in the working directory, as for ``python -m``."""
     try:
-        with neighbours_importable(Path.cwd()):
+        with _importable(where):
             return importlib.import_module(where)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{where}.".startswith(f"{error.name}."):

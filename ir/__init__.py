@@ -25,7 +25,7 @@ from .nodes import Capture, Constant, Input, Node, Operator, Parameter, Value
 from .operators import signature, traits_of
 from .origin import Origin
 from .outside.display import printable, shorten_words
-from .outside.documents import parse_json, read_bytes, read_json, require_file
+from .outside.documents import missing_file, parse_json, read_bytes, read_json, require_file
 from .outside.frameworks import framework_errors_told, framework_refusal
 from .outside.markup import folded_markup, table_markup, text_markup
 from .outside.names import near_names, require_name, require_shape
@@ -94,6 +94,7 @@ __all__ = [
     "framework_refusal",
     "infer_types",
     "merge_types",
+    "missing_file",
     "moving_momentum",
     "near_names",
     "numpy_dtype",

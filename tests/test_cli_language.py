@@ -144,7 +144,7 @@ def test_usage_errors(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["show", "x.onnx", "--columns", "width", "--lang", "zh"]) == 2
     assert "列应为 input, output" in capfd.readouterr().err
     assert run(["--lang", "zh", "show", "nowhere.py:Net"]) == 2
-    assert capfd.readouterr().err == "错误 E101 没有 Python 文件 `nowhere.py`\n"
+    assert capfd.readouterr().err.startswith("错误 E101 没有文件 `nowhere.py`\n提示: 当前目录是 `")
 
 
 def test_the_command_line_tells_the_language_wherever_it_does() -> None:

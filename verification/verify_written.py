@@ -8,7 +8,7 @@ from pathlib import Path
 from ..backends import find_target
 from ..formats.written_behind import WritingBehind
 from ..frontends import LoadOptions, read
-from ..ir import Graph, MismatchError, ModelError, UsageError
+from ..ir import Graph, MismatchError, UsageError, missing_file
 from ..ir.analysis.ending import end_at
 from ..ir.analysis.restriction import restrict
 from .recipes.scripts import Recipes
@@ -67,7 +67,7 @@ def require_target(target: object, *files: str | Path) -> None:
             paths.insert(0, named)
     for path in paths:
         if not Path(path).exists():
-            raise ModelError("E101", f"expected a file or directory, got nothing at `{path}`")
+            raise missing_file(path)
 
 
 def verify_written(

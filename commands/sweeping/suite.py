@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from ...ir import UsageError
+from ...ir import UsageError, missing_file
 from ...ir.outside.names import near_names
 from .case import Case
 from .named import Imported, expanded, generated_cases
@@ -41,6 +41,8 @@ def read_suite(path: Path, targets: Sequence[str], spell: Spell) -> list[Case]:
     Raises:
         UsageError: for a file, key, value or pattern that is not right.
     """
+    if not path.exists():
+        raise missing_file(path)
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from ..errors import ModelError
+from .names import near_names
 
 _MOST = 1 << 22
 """Most brackets, braces and commas; each costs Python up to 100 bytes."""
@@ -23,13 +24,37 @@ def require_file(path: Path) -> int:
     """
     try:
         found = path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise missing_file(path) from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or error
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise ModelError("E101", f"cannot read `{path}`: {reason}") from error
     if not stat.S_ISREG(found.st_mode):
         what = "a directory" if stat.S_ISDIR(found.st_mode) else "a device or a pipe"
         raise ModelError("E101", f"cannot read `{path}`: expected a file, got {what}")
     return found.st_size
+
+
+def missing_file(path: Path | str) -> ModelError:
+    """Return the error for a file that is not there, and the name or folder that is meant."""
+    path = Path(path)
+    folder, relative = path.parent, not path.is_absolute()
+    near: list[str] = []
+    hint = f"the working folder is `{Path.cwd()}`" if relative else ""
+    try:
+        beside = [
+            other for other in folder.iterdir() if path.suffix == other.suffix or path.stem == other.stem
+        ]
+        near = near_names(path.name, (other.name for other in beside), 1, 0.6)
+    except FileNotFoundError:
+        hint = f"there is no folder `{folder}`" + (
+            f" in the working folder, `{Path.cwd()}`" if relative else ""
+        )
+    except OSError:  # the folder is a file, or must not be listed
+        pass
+    if near:
+        hint = f"did you mean `{folder / near[0]}`?"
+    return ModelError("E101", f"no such file: `{path}`", hint=hint)
 
 
 def read_json(path: Path) -> object:

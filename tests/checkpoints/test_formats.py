@@ -236,7 +236,7 @@ class TestHostile:
 
     @pytest.mark.parametrize("suffix", ["ckpt", "safetensors", "params", "pth", "onnx"])
     def test_missing_and_directory(self, tmp_path, suffix):
-        with pytest.raises(ModelError, match="E101 cannot read"):
+        with pytest.raises(ModelError, match="E101 no such file"):
             read_checkpoint(tmp_path / f"x.{suffix}")
         (tmp_path / f"x.{suffix}").mkdir()
         with pytest.raises(ModelError, match="E101 cannot read"):
@@ -370,7 +370,7 @@ def test_a_torch_file_cannot_ask_for_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nothere", "nothere.pth", "nothere.safetensors"])
 def test_a_file_or_folder_that_is_not_there_is_told_so(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=f"E101 cannot read .*{name}`: No such file or directory"):
+    with pytest.raises(ModelError, match=f"E101 no such file: .*{name}`"):
         read_checkpoint(tmp_path / name)
 
 

@@ -669,7 +669,7 @@ def test_the_other_way_round(files: Path) -> None:
         (["a.py:recipe"], "E001 expected --recipe twice"),
         (["a.py:recipe", "b.py"], "E001 expected a recipe as file.py:function, got"),
         (["a.py:recipe", "b.py:missing"], "E102 expected a function `missing`"),
-        (["a.py:recipe", "c.py:recipe"], "E101 no such Python file"),
+        (["a.py:recipe", "c.py:recipe"], "E101 no such file"),
     ],
 )
 def test_a_recipe_that_cannot_be_found(files: Path, given: list[str], message: str) -> None:

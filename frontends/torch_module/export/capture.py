@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ....ir import ModelError
+from ....ir import ModelError, missing_file
 from ...options import LoadOptions
 from ..module_stacks import normalised_stack
 from ..modules.lazy import initialise, uninitialised, uninitialised_error
@@ -364,7 +364,7 @@ def load_program(path: Path, *, trust: bool = False) -> Saved:
     from torch.utils import _pytree as pytree
 
     if not path.is_file():
-        raise ModelError("E101", f"no such exported program: `{path}`")
+        raise missing_file(path)
     if not trust:
         return read_program(path)
     try:

@@ -1,0 +1,54 @@
+"""A file that is not there is one error, whatever was to be read, with the name that may be meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from regraft.cli import main
+from regraft.ir import missing_file
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", "none.onnx"],
+        ["check", "none.py"],
+        ["fix", "none.py:Net"],
+        ["diff", "none.pth", "net.pth"],
+        ["verify", "none.onnx", "none.onnx"],
+        ["show", "net.onnx", "--data", "none.npz"],
+        ["sweep", "none.toml", "-o", "out"],
+        ["--config", "none.toml", "show", "net.onnx"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_commands_say_that_there_is_no_such_file(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert "E101 no such file: `none." in done.stderr
+    assert f"hint: the working folder is `{tmp_path}`" in done.stderr
+
+
+def test_the_hint_names_a_similar_file_or_the_folder_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("resnet.py", "resnet.onnx"):
+        (tmp_path / name).touch()
+    assert missing_file("resnt.py").hint == "did you mean `resnet.py`?"
+    assert missing_file(tmp_path / "resnet.pt").hint.startswith("did you mean `")
+    assert (
+        missing_file("models/net.py").hint
+        == f"there is no folder `models` in the working folder, `{tmp_path}`"
+    )
+    assert missing_file("resnet.py/net.py").hint == f"the working folder is `{tmp_path}`"
+    done = CliRunner().invoke(main, ["check", "resnet"])
+    assert (
+        "E001 expected a model, got `resnet`, which is no file or folder\nhint: did you mean" in done.stderr
+    )
