@@ -23,6 +23,14 @@ _ADVICE = {
     "ONNX Runtime",
     "ai.onnx.preview.training.": "give the model as it infers: what trains it is not read of the file",
     "ai.onnx.training.": "give the model as it infers: what trains it is not read of the file",
+    **dict.fromkeys(
+        ("com.microsoft.BeamSearch", "com.microsoft.GreedySearch", "com.microsoft.Sampling"),
+        "give the net that it runs, a graph in its `decoder` attribute; choosing tokens is a loop around it",
+    ),
+    **dict.fromkeys(
+        ("com.microsoft.MoE", "com.microsoft.QMoE"),
+        "export the experts in operators of ai.onnx, as torch.onnx.export does",
+    ),
     "com.microsoft.Q": "quantise with QuantFormat.QDQ, which leaves operators of ai.onnx",
     "com.microsoft.": "give the file from before ONNX Runtime's optimiser, or end the model before them",
 }

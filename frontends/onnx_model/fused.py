@@ -33,7 +33,10 @@ def _only_first(call: Call, least: int = 1) -> None:
 
 
 def _transposed(call: Call, value: Value) -> Value:
+    """Return matrices with rows and columns exchanged; a vector as it is."""
     rank = len(call.graph.known_type(value).shape or ())
+    if rank < 2:
+        return value
     return call.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
@@ -332,9 +335,21 @@ def multi_head_attention(call: Call) -> list[Value]:
         given = [call.op("Add", each, b) for each, b in zip(given, biases, strict=True)]
     pairs = zip(given, ranks, strict=True)
     q, k, v = (each if rank == 4 else heads_apart(call, each, heads) for each, rank in pairs)
+    if call.attributes.get("unidirectional") and not _as_many(call, q, k):
+        raise call.unsupported(
+            "expected as many keys as queries where later ones are hidden: ONNX Runtime shows the last all"
+        )
     keys, values = call.optional(6), call.optional(7)
     past = None if keys is None or values is None else (keys, values)
     return list(_masked_attention(call, q, k, v, past, call.optional(4)))
+
+
+def _as_many(call: Call, q: Value, k: Value) -> bool:
+    """Whether keys are as many as queries, or fewer, both in heads."""
+    queries, keys = (shape and shape[2] for shape in (call.graph.known_type(each).shape for each in (q, k)))
+    if isinstance(queries, int) and isinstance(keys, int):
+        return keys <= queries
+    return queries is not None and queries == keys
 
 
 @FUSED.op("RotaryEmbedding")

@@ -183,7 +183,8 @@ FUSED: dict[str, tuple[str, list[np.ndarray | None], list[int], dict[str, Any], 
         "QAttention",
         [
             DRAW.integers(0, 256, (BATCH, KEYS, WIDTH)).astype(np.uint8),
-            DRAW.integers(-128, 128, (WIDTH, 24)).astype(np.int8),
+            # two products with a byte fit 16 bits: ONNX Runtime saturates them on processors without VNNI
+            DRAW.integers(-64, 64, (WIDTH, 24)).astype(np.int8),
             *(drawn(24), np.float32(0.02), np.float32(0.01), KEPT, np.uint8(120), np.int8(0)),
         ],
         [0, 5],

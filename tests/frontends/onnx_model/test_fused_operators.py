@@ -88,6 +88,12 @@ CASES: dict[str, tuple[str, list[np.ndarray | None], dict[str, object]]] = {
         [FLOATS, FLOATS[:, ::-1].copy(), FLOATS],
         {"num_heads": 2, "unidirectional": 1},
     ),
+    "later keys hidden from more queries": (
+        "MultiHeadAttention",
+        [FLOATS, FLOATS[:, :3].copy(), FLOATS[:, 2:].copy()],
+        {"num_heads": 2, "unidirectional": 1},
+    ),
+    "a vector transposed": ("FusedMatMul", [FLOATS, PER_COLUMN], {"transA": 1, "transB": 1, "alpha": 0.5}),
     "rotation from a place": (
         "RotaryEmbedding",
         [
@@ -151,6 +157,14 @@ def test_is_what_onnx_runtime_computes(name: str) -> None:
     [
         ("QLinearGlobalAveragePool", [BYTES, *X, *OUT], {"channels_last": 1}, "channels first"),
         ("QLinearSoftmax", [BYTES, *X, *OUT], {"axis": 1, "opset": 11}, "the last axis"),
+        (
+            "MultiHeadAttention",
+            [FLOATS[:, :3], FLOATS, FLOATS],
+            {"num_heads": 2, "unidirectional": 1},
+            "as many keys as queries",
+        ),
+        ("BeamSearch", [ROWS.astype(np.int32)], {}, r"1 use.*\n.*`decoder` attribute"),
+        ("QMoE", [FLOATS], {}, r"1 use.*\n.*export the experts"),
     ],
 )
 def test_other_forms_are_refused(
