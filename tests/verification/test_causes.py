@@ -520,6 +520,21 @@ def test_several_mistakes_are_named_each_at_its_line(tmp_path: Path) -> None:
     assert any(write == "batch_first=True" for write, _ in found)
 
 
+def test_a_leaky_relu_that_mindspore_writes_out_is_not_missing(tmp_path: Path) -> None:
+    """`ops.leaky_relu` is the maximum of two values there, in a net that differs in something else."""
+    body = "def {}(self, x):\n        return {}.leaky_relu(self.norm(x), 0.1)\n"
+    made = "\n\nclass Net(nn.{}):\n    def __init__(self):\n        super().__init__()\n"
+    made += "        self.norm = {}\n    "
+    (tmp_path / "theirs.py").write_text(
+        SOURCE + made.format("Module", "nn.BatchNorm1d(6)") + body.format("forward", "F")
+    )
+    (tmp_path / "mine.py").write_text(
+        TARGET + made.format("Cell", "nn.BatchNorm1d(6, eps=0.1)") + body.format("construct", "ops")
+    )
+    report = regraft.verify(f"{tmp_path}/theirs.py:Net", f"{tmp_path}/mine.py:Net", "3x6")
+    assert [row.attribute for row in report.nets.settings] in (["eps"], ["epsilon"])
+
+
 class Doubled(ms.nn.Cell):
     """Adds its input, which its source does not, in one of three ways."""
 

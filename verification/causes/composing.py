@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .hosts import Host
 from .instrumenting import OPERATORS
 from .replaying import Draw
 from .tape import Record, Ref, Tape, leaves, mapped
-from .translating import translated
+from .translating import texts_of, translated
 from .values import SAME, are_close
 
 _CLOSE = 1e-5
@@ -55,9 +55,11 @@ class Composing:
     matches: Callable[[int, Ref], list[tuple[Ref, str]]]
     count: int = 0
     _names: dict[Ref, str] = field(default_factory=dict)
+    _numbers: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._names = _names_at(self.draw.target, self.at)
+        self._numbers = _numbers_in(self.draw.target, self.at)
 
     def expression(self, ref: Ref) -> str:
         """A value of the source's as source code; empty where nobody knows how to write it."""
@@ -106,7 +108,7 @@ class Composing:
         arrays = {ref: source.value(ref) for ref in operands}
         names = {ref: f"operand{at}_" for at, ref in enumerate(operands)}
         text = (
-            _same(record, arrays, names, host)
+            _same(record, arrays, names, host, self._numbers)
             or self._layer(record, names)
             or (_attention(record, arrays, names, source.host) if host.name == "mindspore" else "")
         )
@@ -118,6 +120,7 @@ class Composing:
         if not text:
             return None
         shown = {names[ref]: node for ref, node in operands.items()}
+        plain = {name: ast.parse(t, mode="eval").body for t, (name, _) in self._numbers.items()}
         try:
             tree = ast.parse(text, mode="eval").body
         except SyntaxError:
@@ -125,7 +128,7 @@ class Composing:
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         if not used >= set(shown) or used & {"x", "y", "z"}:  # it names operands that are not these
             return None
-        return _Substituting(shown).visit(tree)
+        return _Substituting(shown | plain).visit(tree)
 
     def _layer(self, record: Record, names: dict[Any, str]) -> str:
         """A layer of the target's that computes what one of the source's does."""
@@ -152,27 +155,52 @@ def _are_equal(arrays: list[np.ndarray], others: list[np.ndarray]) -> bool:
 
 
 def _names_at(tape: Tape, at: int) -> dict[Ref, str]:
-    """Return the target's expressions for the values that are known at a call."""
+    """Return the expressions of the calling module's code for the values that are known at a call."""
     last = min(at, len(tape.records) - 1)
     site = tape.records[last].site
     while last + 1 < len(tape.records) and tape.records[last + 1].site.line == site.line:
         last += 1
     spelled: dict[str, Ref] = {}
-    named = [(place, name, ref) for place, name, ref in tape.names if place <= at]
-    for place, record in enumerate(tape.records[: last + 1]):
+    anywhere = at >= len(tape.records)  # what the net returns
+    module = tape.records[last].module
+    named = [
+        (place, name, ref) for place, name, ref, m in tape.names if place <= at and (anywhere or m is module)
+    ]
+    inside = [
+        (place, r) for place, r in enumerate(tape.records[: last + 1]) if anywhere or r.module is module
+    ]
+    for place, record in inside:
         while named and named[0][0] <= place:
             _, name, ref = named.pop(0)
             spelled[name] = ref
         for item, text in zip(record.args, record.site.operands, strict=False):
-            if isinstance(item, Ref) and item.record < at and text.replace(".", "").isidentifier():
-                spelled[text] = item
+            for part, each in texts_of(text, item):
+                if isinstance(each, Ref) and each.record < at and part.replace(".", "").isidentifier():
+                    spelled[part] = each
     spelled |= {name: ref for _, name, ref in named}
     whole = {
         Ref(place, 0): record.site.source
-        for place, record in enumerate(tape.records[:at])
-        if record.site.source and len(record.arrays) == 1
+        for place, record in inside
+        if place < at and record.site.source and len(record.arrays) == 1
     }
     return whole | {ref: text for text, ref in spelled.items() if ref.record < at}
+
+
+def _numbers_in(tape: Tape, at: int) -> dict[str, tuple[str, Any]]:
+    """Return the expressions of a method, up to a call, for arguments that are no tensors (`self.heads`).
+
+    Returns:
+        Expression -> (a name that stands for it, the value).
+    """
+    last = tape.records[min(at, len(tape.records) - 1)]
+    found = {
+        text: item
+        for record in tape.records[: at + 1]
+        if record.module is last.module and record.site.owner == last.site.owner
+        for item, text in zip(record.args, record.site.operands, strict=False)
+        if not isinstance(item, Ref) and text.replace(".", "").replace("()", "").isidentifier()
+    }
+    return {text: (f"number{place}_", item) for place, (text, item) in enumerate(found.items())}
 
 
 def _constant(array: np.ndarray, host: Host) -> ast.expr:
@@ -216,7 +244,13 @@ def _is_written_as_numbers(index: Any) -> bool:
     return all(bound is None or bound is ... or type(bound) is int for bound in bounds)
 
 
-def _same(record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str], host: Host) -> str:
+def _same(
+    record: Record,
+    arrays: dict[Ref, np.ndarray],
+    names: dict[Any, str],
+    host: Host,
+    numbers: Mapping[str, tuple[str, Any]],
+) -> str:
     """The method or the function of the same name, where it computes the same; empty where none does."""
     if record.kind not in ("call", "method"):
         return ""
@@ -225,7 +259,7 @@ def _same(record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str], 
         return host.tensor(arrays[leaf]) if isinstance(leaf, Ref) else leaf
 
     args, values = mapped(record.args, filled), mapped(list(record.kwargs.values()), filled)
-    for text, function, further, keywords in _spellings(record, arrays, names, host):
+    for text, function, further, keywords in _spellings(record, arrays, names, host, numbers):
         try:
             result = function(*args, *further, **dict(zip(keywords, values, strict=True)))
             found = [host.array(leaf) for leaf in leaves(result) if host.is_tensor(leaf)]
@@ -237,10 +271,18 @@ def _same(record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str], 
 
 
 def _spellings(
-    record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str], host: Host
+    record: Record,
+    arrays: dict[Ref, np.ndarray],
+    names: dict[Any, str],
+    host: Host,
+    numbers: Mapping[str, tuple[str, Any]],
 ) -> Iterator[tuple[str, Callable[..., Any], tuple[int, ...], tuple[str, ...]]]:
     """(source code, function, further arguments, keywords) of calls of the same name."""
-    given = [_argument(item, names) for item in record.args]
+    texts = (*record.site.operands, *("" for _ in record.args))
+    given = [
+        numbers[text][0] if text in numbers and _is_equal(numbers[text][1], item) else _argument(item, names)
+        for item, text in zip(record.args, texts, strict=False)
+    ]
     values = [_argument(item, names) for item in record.kwargs.values()]
     if None in given or None in values:
         return
@@ -295,11 +337,19 @@ def _sizes(
 ) -> list[str]:
     """The arguments of a method, with a size that the source computes computed as well."""
     shown, first = list(shown), record.args[0]
-    for at, text in enumerate(record.site.operands):
-        value = record.args[at] if at < len(record.args) else None
-        if isinstance(value, int) and not text.lstrip("-").isdigit() and value in arrays[first].shape:
-            shown[at] = f"{names[first]}.shape[{arrays[first].shape.index(value)}]"
+    shape = arrays[first].shape
+    for at, (text, value) in enumerate(zip(record.site.operands, record.args, strict=False)):
+        is_plain = text.lstrip("-").isdigit() or text.startswith("self.") or not shown[at].isdigit()
+        if isinstance(value, int) and not is_plain and value in shape:
+            axis = at - 1 if shape[at - 1 : at] == (value,) else shape.index(value)  # that in the same place
+            shown[at] = f"{names[first]}.shape[{axis}]"
     return shown
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    """Whether two arguments that are no tensors are one number, or one tuple of them."""
+    parts = [list(leaves(value)) for value in (a, b)]
+    return parts[0] == parts[1] if all(isinstance(p, (int, float)) for p in chain(*parts)) else False
 
 
 def _attention(record: Record, arrays: dict[Ref, np.ndarray], names: dict[Any, str], source: Host) -> str:

@@ -144,7 +144,7 @@ class Recorder:
         """Note the name that a value gets, or those that its items get; return the value."""
         items = (value,) if one else value if isinstance(value, (list, tuple)) else ()
         for name, item in zip(names, items, strict=False) if not self._off else ():
-            self.tape.name(name, item)
+            self.tape.name(name, item, self._stack[-1] if self._stack else None)
         return value
 
     def returned(self, site: int, value: Any) -> Any:

@@ -264,9 +264,26 @@ class Repairing:
                     repair.kind, repair.is_short = "other function", False
                     self._untranslated = self._untranslated or repair
                 break
+        found += self._at_sites()
         at_end = self._at_end()
         found += [] if at_end is None else [at_end]
         return min(found, key=lambda repair: repair.size) if found else None
+
+    def _at_sites(self) -> Iterator[Repair]:
+        """An expression of the source's in place of one that the target computes several times."""
+        mine = _by_site(self.source, self.mine)
+        for calls in _by_site(self.target, self.theirs):
+            for others in mine if len(calls) > 1 and time.process_time() < self.end else ():
+                if _shapes(self.source, others) != _shapes(self.target, calls):
+                    continue
+                edits = {at: values_of(each) for at, each in zip(calls, others, strict=True)}
+                record, other = self.target.records[calls[0]], self.source.records[others[0]]
+                repair = Repair(calls[0], "argument", _TRANSPLANT, edits, None, other, is_short=False)
+                composing = Composing(self.draws[0], calls[0], self.matches)
+                text = composing.expression(Ref(others[0], 0)) if self._is_right(repair) else ""
+                if text and text != record.site.source:
+                    repair.change, repair.size = _in_place_of(text, record, other), composing.count
+                    yield repair
 
     def _at_end(self) -> Repair | None:
         """An expression of the source's in place of what the target returns."""
@@ -292,6 +309,20 @@ def _in_place_of(text: str, record: Record, other: Record) -> Change:
     mine, theirs = other.site.whole, record.site.whole
     write = f"`{text}` in place of `{record.site.source or theirs}`"  # whole, as an edit needs it
     return Change((), {}, None, "call", f"`{mine}`", f"`{theirs}`", write)
+
+
+def _by_site(tape: Tape, calls: Sequence[int]) -> list[list[int]]:
+    """The calls that one expression of a file makes, for each expression."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for at in calls:
+        site = tape.records[at].site
+        found.setdefault((site.file, site.span, site.text, at * (not any(site.span))), []).append(at)
+    return list(found.values())
+
+
+def _shapes(tape: Tape, calls: Sequence[int]) -> list[list[tuple[int, ...]]]:
+    """The shapes of what some calls give."""
+    return [[array.shape for array in tape.records[at].arrays] for at in calls]
 
 
 def values_of(other: int) -> Edit:

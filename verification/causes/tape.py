@@ -163,14 +163,14 @@ class Tape:
         host: the framework.
         records: the calls.
         outputs: what the net gave: recorded values, None for what no record gave.
-        names: (how many calls were made before, name, value) of values that the user's code names.
+        names: (how many calls were made before, name, value, module) of values that a module's code names.
         end: the last return.
     """
 
     host: Host
     records: list[Record] = field(default_factory=list)
     outputs: list[Ref | None] = field(default_factory=list)
-    names: list[tuple[int, str, Ref]] = field(default_factory=list)
+    names: list[tuple[int, str, Ref, Any]] = field(default_factory=list)
     end: Site | None = None
     _made: dict[int, Ref] = field(default_factory=dict)
     _held: list[Any] = field(default_factory=list)
@@ -195,11 +195,11 @@ class Tape:
         known = self.known((args, kwargs))
         self.put(site, kind, function, name, known, result, module)
 
-    def name(self, name: str, value: Any) -> None:
-        """Note the name of a value that a record gave."""
+    def name(self, name: str, value: Any, module: Any = None) -> None:
+        """Note the name that a module's code gives a value of a record."""
         ref = self._made.get(id(value))
         if ref is not None:
-            self.names.append((len(self.records), name, ref))
+            self.names.append((len(self.records), name, ref, module))
 
     def known(self, arguments: Any) -> Any:
         """Arguments with a `Ref` for each tensor that a record gave; taken before a call changes them."""

@@ -82,9 +82,9 @@ def operands_of(record: Record, arrays: Mapping[Ref, np.ndarray], host: Host) ->
     """
     texts: list[tuple[str, Any]] = []
     for at, item in enumerate(record.args):
-        texts += _texts(record.site.operands[at] if at < len(record.site.operands) else "", item)
+        texts += texts_of(record.site.operands[at] if at < len(record.site.operands) else "", item)
     for name, item in record.kwargs.items():
-        texts += _texts(record.site.named.get(name, ""), item)
+        texts += texts_of(record.site.named.get(name, ""), item)
     out: list[Operand] = []
     for text, leaf in texts:
         if isinstance(leaf, Ref):
@@ -94,7 +94,7 @@ def operands_of(record: Record, arrays: Mapping[Ref, np.ndarray], host: Host) ->
     return out
 
 
-def _texts(text: str, item: Any) -> Iterator[tuple[str, Any]]:
+def texts_of(text: str, item: Any) -> Iterator[tuple[str, Any]]:
     """(how it is written, the value) of what an argument holds."""
     if not isinstance(item, (list, tuple)):
         yield text, item
@@ -105,7 +105,7 @@ def _texts(text: str, item: Any) -> Iterator[tuple[str, Any]]:
         tree = None
     written = tree.elts if isinstance(tree, (ast.List, ast.Tuple)) and len(tree.elts) == len(item) else None
     for at, each in enumerate(item):
-        yield from _texts("" if written is None else ast.unparse(written[at]), each)
+        yield from texts_of("" if written is None else ast.unparse(written[at]), each)
 
 
 def translated(record: Record, arrays: dict[Ref, np.ndarray], hosts: tuple[Host, Host]) -> str:

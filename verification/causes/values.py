@@ -45,7 +45,7 @@ def is_plain(array: np.ndarray) -> bool:
 
 
 def are_close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
-    """Whether two arrays of one shape are equal up to a share of the largest value."""
+    """Whether two arrays of one shape are equal up to a share of the largest value that is no filling."""
     if a.shape != b.shape:
         return False
     if not a.size:
@@ -63,8 +63,24 @@ def are_close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
             x, y = x[both], y[both]
     if not x.size:
         return True
-    largest = max(float(np.abs(x).max()), float(np.abs(y).max()))
-    return float(np.abs(x - y).max()) <= tolerance * largest
+    sizes = np.maximum(np.abs(x), np.abs(y)).reshape(-1)
+    return bool((np.abs(x - y).reshape(-1) <= tolerance * _scales(sizes)).all())
+
+
+_FILLING, _FAR = 1e3, 1e3
+"""From where a number may stand for minus infinity (-1e4, -1e9), and how far the others are below it then."""
+
+
+def _scales(sizes: np.ndarray) -> np.ndarray | float:
+    """Return what differences are a share of: the largest value; beside a filling the largest of the others.
+
+    Scores that are masked with -1e9 would be equal to any others but for this.
+    """
+    largest = float(sizes.max())
+    others = sizes[sizes < 0.9 * largest] if largest >= _FILLING else sizes[:0]
+    if not others.size or (rest := float(others.max())) > largest / _FAR:
+        return largest
+    return np.maximum(sizes, rest)
 
 
 def relation(a: np.ndarray, b: np.ndarray, tolerance: float) -> str:

@@ -74,8 +74,9 @@ class Side:
         return len(self.counted(op_type))
 
     def counted(self, op_type: str) -> list[Operator]:
-        """The operators that count as one of a type."""
-        return [o for o in self.operators if _counts(self.graph, o, op_type)]
+        """The operators that count as one of a type, the last of each written-out form among them."""
+        written = WRITTEN_OUT.get(op_type, _never)(self)
+        return [o for o in self.operators if _counts(self.graph, o, op_type)] + [r.operator for r in written]
 
     def whole(self) -> Counter[str]:
         """Count the composites of each type whose expansion has several counted operators."""
@@ -137,6 +138,11 @@ def _decomposed(side: Side) -> list[Read]:
                     found.append(Read({"alpha": float(slopes[0].reshape(()))}, operator))
                     break
     return found
+
+
+def _never(side: Side) -> list[Read]:  # noqa: ARG001 - as the others
+    """An operator that nobody writes out."""
+    return []
 
 
 WRITTEN_OUT = {"LeakyRelu": _decomposed, "Gelu": _exact_gelus}
