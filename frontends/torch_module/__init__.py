@@ -287,7 +287,7 @@ def _plain(model: object) -> object:
 
 
 def _state_origin(graph: Graph, reference: str, model: object, captured: Captured) -> None:
-    from .modules.tree import lost_in_evaluation
+    from .modules.tree import lost_in_evaluation, lost_in_file
 
     origin = graph.origin
     note_framework(graph, "torch")
@@ -299,6 +299,8 @@ def _state_origin(graph: Graph, reference: str, model: object, captured: Capture
     origin.arrange = captured.arrange
     if captured.module is not None:
         origin.notes = ["captured in evaluation mode", *origin.notes, *lost_in_evaluation(captured.module)]
+    if captured.module is None or hasattr(captured.module, "script_class"):
+        origin.notes += lost_in_file(graph)
 
 
 @contextmanager

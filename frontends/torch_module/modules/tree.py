@@ -160,6 +160,21 @@ def lost_in_evaluation(root: Module) -> list[str]:
     return notes
 
 
+def lost_in_file(graph: Graph) -> list[str]:
+    """Return training behaviour that a saved program or archive does not show."""
+    tree = graph.modules
+    still = [
+        tree.path(tree.call(node.call).module) if node.call is not None else "F.batch_norm"
+        for node in graph.operators()
+        if node.op_type == "BatchNormalization" and node.float("momentum") == 1.0
+    ]
+    return [
+        f"`{path}` has momentum 0, which a file of PyTorch states of `momentum=None` too: its statistics "
+        "stay as they are in training, and do not average all batches"
+        for path in dict.fromkeys(still)
+    ]
+
+
 def averages_all_batches(module: Module) -> bool:
     """Whether the running statistics of a batch norm are the average of all batches so far."""
     from torch.nn.modules.batchnorm import _BatchNorm

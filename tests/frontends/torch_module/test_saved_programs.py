@@ -420,6 +420,19 @@ def test_classes_that_nobody_registered_open_as_tuples(tmp_path: Path, monkeypat
     assert report.passed, report.render()
 
 
+@pytest.mark.parametrize("momentum", [None, 0.0, 0.1])
+def test_a_note_tells_that_files_state_no_average_of_all_batches(
+    tmp_path: Path, momentum: float | None
+) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3, momentum=momentum)).eval()
+    torch.export.save(torch.export.export(net, (torch.ones(6, 4),)), tmp_path / "net.pt2")
+    torch.jit.save(torch.jit.trace(net, torch.ones(6, 4)), tmp_path / "net.pt")
+    for graph in (regraft.load(tmp_path / "net.pt2"), regraft.load(tmp_path / "net.pt", ["6x4"])):
+        told = ["`1` has momentum 0" in note for note in graph.origin.notes]
+        assert sum(told) == (momentum != 0.1), graph.origin.notes
+    assert not any("has momentum 0" in note for note in regraft.load(net, ["6x4"]).origin.notes)
+
+
 def test_a_saved_program_is_rewritten_and_verified_with_its_own_examples(tmp_path: Path) -> None:
     program = torch.export.export(Net(), (torch.ones(6, 4),), dynamic_shapes=({0: AUTO},), strict=False)
     torch.export.save(program, tmp_path / "net.pt2")
