@@ -78,6 +78,7 @@ class Dequantise(Pass):
         places = Places(graph)
         changes: list[Change] = []
         for part in list(graph.subgraphs()):
+            self._join_equal(part)
             for node in part.operators():
                 found = self._dequantised(part, node)
                 if found is None:
@@ -96,6 +97,18 @@ class Dequantise(Pass):
                 )
                 changes.append(Change("DQ101", text, place=place))
         return changes
+
+    def _join_equal(self, part: Graph) -> None:
+        """Let one operator dequantise numbers that several do alike: a layer's at each step, say."""
+        first: dict[object, int] = {}
+        for node in part.operators():
+            if self._dequantised(part, node) is None:
+                continue
+            key = tuple(part.operands(node.key)), tuple(sorted(node.attributes.items())), node.types[0]
+            kept = first.setdefault(key, node.key)
+            if kept != node.key:
+                part.replace_uses(Value(node.key), Value(kept))
+                part.remove(node.key)
 
     def _dequantised(self, part: Graph, node: Operator) -> TensorData | None:
         """Return the result of a DequantizeLinear of stored numbers; None for any other operator."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ..modules.traced import is_traced
 from .patches import original, patched
 from .shape_rules import shapes_by_rule
 from .tracer_state import forget_code, lines_here, make_fakes
@@ -142,17 +143,16 @@ def _graph_modules_called() -> AbstractContextManager[None]:
 def _run_as_module(root: Module) -> Iterator[None]:
     """Give a traced GraphModule a plain class in the block: torch interprets a GraphModule.
 
-    An interpreter enters no call of a module and runs no hook. That of an exported program is to stay one: it
-    calls operators, and each of them names the modules in which it was.
+    An interpreter enters no call of a module and runs no hook.
     """
-    from torch._ops import OpOverload
     from torch.fx import GraphModule
 
-    if not isinstance(root, GraphModule) or any(isinstance(n.target, OpOverload) for n in root.graph.nodes):
+    if not is_traced(root):
         yield
         return
+    code: Any = root
+    _ = code.code  # which generates the code of `forward` where that is yet to be done
     kind = type(root)
-    _ = root.code  # which generates the code of `forward` where that is yet to be done
     own = kind.__mro__[: kind.__mro__.index(GraphModule)]
     body = {name: value for each in reversed(own) for name, value in vars(each).items()}
     for name in ("__call__", "__dict__", "__weakref__"):

@@ -13,6 +13,7 @@ from ..symbols import dtype_of
 from .initializers import DRAWN, initial_laws, is_home, is_torchs
 from .lazy import uninitialised_error
 from .plain_tensors import require_plain
+from .traced import is_traced
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +60,7 @@ def tree_of_module(graph: Graph, root: Module) -> Tree:
     tree = Tree(graph)
     laws = initial_laws(root, laws_of(root))
 
-    def visit(module: Module, parent: int | None, name: str, path: str) -> None:
+    def visit(module: Module, parent: int | None, name: str, path: str, traced: bool = False) -> None:
         known = tree.modules.get(id(module))
         if known is not None:
             assert parent is not None
@@ -69,15 +70,16 @@ def tree_of_module(graph: Graph, root: Module) -> Tree:
             type(module).__name__,
             parent,
             name,
-            container=_container(module),
+            container=_container(module, traced),
             arguments=_constructor_arguments(module),
             namesake=type(module).__name__ in DRAWN and not is_torchs(module),
         )
         tree.modules[id(module)] = key
         _add_parameters(tree, module, key, path, laws)
+        traced = traced or is_traced(module)
         for child_name, child in module._modules.items():
             if child is not None:
-                visit(child, key, child_name, f"{path}{child_name}.")
+                visit(child, key, child_name, f"{path}{child_name}.", traced)
 
     visit(root, None, "", "")
     return tree
@@ -259,13 +261,14 @@ def _role(module: Module, name: str, is_buffer: bool) -> str:
     return name if type(module).__module__.startswith("torch.nn.modules") else ""
 
 
-def _container(module: Module) -> str | None:
+def _container(module: Module, traced: bool) -> str | None:
+    """Return the kind of container that a module is; `traced`: whether torch.fx has traced one around it."""
     from torch import nn
 
     for cls, kind in ((nn.ModuleList, "list"), (nn.ModuleDict, "dict")):
         if isinstance(module, cls):
             return kind
-    if type(module) is nn.Module:  # which torch.fx puts around the layers of a container that it has traced
+    if traced and type(module) is nn.Module:  # which torch.fx puts in the place of each module around layers
         return "list" if list(module._modules) == list(map(str, range(len(module._modules)))) else "dict"
     plain = isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
     return "sequential" if plain else None

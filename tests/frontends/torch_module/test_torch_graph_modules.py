@@ -47,5 +47,6 @@ def test_a_traced_module_inside_another_is_a_module() -> None:
 
 def test_an_exported_module_keeps_the_calls_that_its_operators_name() -> None:
     program = torch.export.export(Block().eval(), (X,)).module()
-    names = regraft.load(program, (X,)).modules.call_names().values()
-    assert {"a#1", "a.0#1", "b#1"} <= set(names)
+    modules = regraft.load(program, (X,)).modules
+    assert {"a#1", "a.0#1", "b#1"} <= set(modules.call_names().values())
+    assert not any(module.container for module in modules)

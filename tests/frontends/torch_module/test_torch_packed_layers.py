@@ -166,6 +166,15 @@ def test_dequantised_layers_own_weights_that_train(tmp_path: Path) -> None:
     assert np.array_equal(held["2.weight"].data.numpy(), net[2].weight().dequantize().numpy())
 
 
+def test_dequantised_weights_of_a_step_are_those_of_all(tmp_path: Path) -> None:
+    graph = regraft.load(dynamic(Recurrent(nn.LSTM)), (STEPS,))
+    regraft.save(regraft.rewrite(graph, dequantise=True), tmp_path / "net.onnx")
+    held = onnx.load(tmp_path / "net.onnx").graph.initializer
+    assert [list(t.dims) for t in held].count([24, 6]) == 1
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report
+
+
 def test_runs_beside_the_trace_follow_packed_layers_too() -> None:
     """A forward that may assign attributes runs once more, on the unpacked copy."""
 
@@ -181,7 +190,7 @@ def test_runs_beside_the_trace_follow_packed_layers_too() -> None:
             return y + self.seen
 
     graph = regraft.load(dynamic(Keeps()), (ROWS,))
-    assert any("assigns" in note for note in graph.origin.notes)
+    assert any("`.data` as it is assigned" in note for note in graph.origin.notes)
 
 
 def test_the_first_line_says_that_weights_are_floats(tmp_path: Path) -> None:
