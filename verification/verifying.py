@@ -6,7 +6,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -133,16 +133,11 @@ def verify(
         from .streaming.comparing import verify_in_pieces
 
         wait_for = all_there if behind is None else behind.wait_for
+        folder = Path(str(target))
         found = verify_in_pieces(
-            source,
-            Path(str(target)),
-            inputs,
-            seed=seed,
-            threads=threads,
-            wait_for=wait_for,
-            written=written,
+            source, folder, inputs, seed=seed, threads=threads, wait_for=wait_for, written=written
         )
-        if laws and is_source_folder(Path(str(target))):
+        if laws and is_source_folder(folder):
             found.notes.append(WITHOUT_LAWS)
         return found
     if behind is not None:
@@ -169,15 +164,8 @@ def verify(
     runners: list[Runner] = []
     try:
         runners.append(own_runner(source, threads) if oracle is None else _oracle(source, oracle))
-        if paired is not None and paired.pairing.fused:
-            from .two_nets.layout_proofs import prove_layouts
-
-            given = make_inputs(source, bindings(source), seed) if inputs is None else inputs
-            prove_layouts(paired, source, runners[0], given)
-        if paired is not None and write_map is not None:
-            from .two_nets.written_map import write_pairing
-
-            write_pairing(write_map, paired.pairing, paired.proven)
+        if paired is not None:
+            _settle_pairing(paired, source, runners[0], inputs, seed, write_map)
         if paired is not None and isinstance(target, Graph):
             runners.append(paired_runner(target, paired.values(), paired.modules, threads, paired.order))
         else:
@@ -195,38 +183,13 @@ def verify(
         if paired is not None and isinstance(target, Graph):
             sides.notes[:0] = [*([DRAWN] if alike else []), *paired.notes()]
         graphs = [side for side in (source, target) if isinstance(side, Graph)]
-        names = [[name for name, _ in graph.outputs] for graph in graphs]
-        if len(names) > 1 and names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
-            mine, theirs = (", ".join(f"`{name}`" for name in some) for some in names)
-            sides.notes.append(
-                f"outputs are paired by name; their order differs in the target: {mine}, {theirs}"
-                if paired is not None and paired.order
-                else f"outputs are paired in order; the order of their names differs: {mine}, {theirs}"
-            )
+        sides.notes += _order_of_names(graphs, by_name=paired is not None and bool(paired.order))
         sides.notes += dict.fromkeys(note for graph in graphs for note in graph.origin.unreliable)
         before: list[OutputRow] = []
-        trained: list[TrainingRow] = []
-        gradients: tuple[GradientSizes, GradientSizes] | None = None
-        scripts: RecipeReport | None = None
         if expected is not None and inputs is not None:
             before += _recorded(sides, inputs, expected)
-        diverges: str | None = None
-        if train:
-            from .training.attempts import train as train_step
-            from .training.comparing import divergence
-
-            step = train_step(sides, inputs, seed, Path(str(target)) if paired is None else paired.pairing)
-            before, trained, gradients = before + step.outputs, step.rows, step.gradients
-            sides.notes += step.notes
-            diverges = divergence(source, trained)
-            if recipes is not None:
-                from .recipes.comparing import RecipeComparison
-
-                other = Path(str(target)) if paired is None else paired.pairing
-                comparison = RecipeComparison(sides, recipes, other, seed)
-                equal = paired is None or not paired.nets.differing
-                scripts = comparison.report(agree=step.passed, equal_weights=equal)
-                sides.notes += scripts.notes
+        trained = _train(sides, inputs, seed, target, paired, recipes) if train else _Training()
+        before += trained.outputs
         cases = Cases(sides, seed, target if isinstance(target, Graph) else None)
         outputs, rows, culprit = cases.rows(inputs, modules)
         outputs += refuse_fixed_sizes(source, fixed) if written else []
@@ -237,10 +200,8 @@ def verify(
             sides.notes += paired.accept_constants()
         if paired is not None and isinstance(target, Graph):
             _name_causes(paired, sides, target, cases.differing() or inputs, seed, agree=agree)
-        nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, gradients)
-        outputs = [*before, *outputs]
-        if one:
-            outputs = excuse_random(outputs)
+        nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, trained.gradients)
+        outputs = excuse_random([*before, *outputs]) if one else [*before, *outputs]
         unproven = find_unproven(source, outputs, rows)
         if unproven and paired is None and all(row.passed for row in outputs):
             outputs += compare_redrawn(sides, target, renames, inputs, seed)
@@ -249,9 +210,7 @@ def verify(
         if one and (unproven or empty or any(row.reason == RANDOM for row in outputs)):
             sides.notes.append(ONE_MODEL)
             unproven = {}
-        agreed = None
-        if all(row.passed for row in outputs):
-            agreed = make_inputs(source, bindings(source), seed) if inputs is None else dict(inputs)
+        agreed = _given(source, inputs, seed) if all(row.passed for row in outputs) else None
         nodes = _nodes(sides, inputs, seed, threads)
         structure, notes = _structure(sides, target, renames, agreed, train=train)
         if isinstance(sides.source, Saturating) and sides.source.saturated:
@@ -260,15 +219,10 @@ def verify(
         if laws and isinstance(target, (str, Path)) and is_source_folder(Path(target)):
             from .two_nets.emitted import emitted_laws
 
-            folder = Path(target)
-            drawn = emitted_laws(source, folder, train=train)
+            drawn = emitted_laws(source, Path(target), train=train)
         certificate = None
-        if (
-            exactly
-            and isinstance(target, Graph)
-            and paired is not None
-            and not (train or one or paired.order)
-        ):
+        apart = paired is not None and not (train or one or paired.order)
+        if exactly and apart and paired is not None and isinstance(target, Graph):
             from .two_nets.exactly import compare_exactly
 
             seconds = max(0.5, time.process_time() - begin)
@@ -282,8 +236,8 @@ def verify(
             rows,
             culprit,
             [*sides.notes, *notes],
-            trained,
-            diverges,
+            trained.rows,
+            trained.diverges,
             nets,
             drawn,
             unproven=unproven,
@@ -293,7 +247,7 @@ def verify(
             if isinstance(sides.source, OnnxRunner) or sides.graph.origin.is_reading
             else "source",
             nodes=nodes,
-            recipes=scripts,
+            recipes=trained.recipes,
             one_model=one,
         )
         if certificate is None:
@@ -312,6 +266,87 @@ def _describe_saturation(operators: Sequence[str]) -> str:
         f"sums of {names} saturate in torch's kernels on this processor, where inputs use the whole byte; "
         "the source is compared with exact sums, which a processor with VNNI gives"
     )
+
+
+def _given(graph: Graph, inputs: Mapping[str, Array] | None, seed: int) -> dict[str, Array]:
+    """Return the inputs, or the first that are drawn where there are none."""
+    return make_inputs(graph, bindings(graph), seed) if inputs is None else dict(inputs)
+
+
+def _settle_pairing(
+    paired: NetComparison,
+    source: Graph,
+    runner: Runner,
+    inputs: Mapping[str, Array] | None,
+    seed: int,
+    write_map: Path | None,
+) -> None:
+    """Prove how joined parameters lie in their parts, and write which parameter is which if asked to."""
+    if paired.pairing.fused:
+        from .two_nets.layout_proofs import prove_layouts
+
+        prove_layouts(paired, source, runner, _given(source, inputs, seed))
+    if write_map is not None:
+        from .two_nets.written_map import write_pairing
+
+        write_pairing(write_map, paired.pairing, paired.proven)
+
+
+def _order_of_names(graphs: Sequence[Graph], *, by_name: bool) -> list[str]:
+    """Return a note if both sides name their outputs the same in another order."""
+    names = [[name for name, _ in graph.outputs] for graph in graphs]
+    if len(names) < 2 or names[0] == names[1] or sorted(names[0]) != sorted(names[1]):
+        return []
+    mine, theirs = (", ".join(f"`{name}`" for name in some) for some in names)
+    return [
+        f"outputs are paired by name; their order differs in the target: {mine}, {theirs}"
+        if by_name
+        else f"outputs are paired in order; the order of their names differs: {mine}, {theirs}"
+    ]
+
+
+@dataclass(frozen=True)
+class _Training:
+    """The training step of both sides.
+
+    Attributes:
+        outputs: in training mode.
+        rows: gradients, statistics and values after the step.
+        gradients: their magnitudes, where each side keeps its own weights.
+        diverges: the module at which they begin to differ.
+        recipes: the comparison of both training scripts.
+    """
+
+    outputs: Sequence[OutputRow] = ()
+    rows: list[TrainingRow] = field(default_factory=list["TrainingRow"])
+    gradients: tuple[GradientSizes, GradientSizes] | None = None
+    diverges: str | None = None
+    recipes: RecipeReport | None = None
+
+
+def _train(
+    sides: Sides,
+    inputs: Mapping[str, Array] | None,
+    seed: int,
+    target: Target,
+    paired: NetComparison | None,
+    recipes: Recipes | None,
+) -> _Training:
+    """Compare one training step, and the training scripts where there are some; the sides get the notes."""
+    from .training.attempts import train as train_step
+    from .training.comparing import divergence
+
+    other = Path(str(target)) if paired is None else paired.pairing
+    step = train_step(sides, inputs, seed, other)
+    sides.notes += step.notes
+    scripts = None
+    if recipes is not None:
+        from .recipes.comparing import RecipeComparison
+
+        equal = paired is None or not paired.nets.differing
+        scripts = RecipeComparison(sides, recipes, other, seed).report(agree=step.passed, equal_weights=equal)
+        sides.notes += scripts.notes
+    return _Training(step.outputs, step.rows, step.gradients, divergence(sides.graph, step.rows), scripts)
 
 
 def _name_causes(
@@ -344,7 +379,7 @@ def _name_causes(
     unpaired += [name for p in nets.pairs if p.equal is None for name in (p.source, p.target)]
     if nets.differing or (agree and not unpaired):  # each keeps weights of its own, so that no value is equal
         return
-    given = make_inputs(sides.graph, bindings(sides.graph), seed) if inputs is None else inputs
+    given = _given(sides.graph, inputs, seed)
     runners, graphs, modules = (sides.source, sides.target), (sides.graph, target), paired.modules
     layers = causes_in_layers(graphs, runners, modules, None if agree else given, unpaired)
     rows = list(layers.rows)
@@ -401,7 +436,7 @@ def _with_magnitudes(
         return paired.nets
     from .two_nets.magnitudes import compare_magnitudes
 
-    first = make_inputs(sides.graph, bindings(sides.graph), seed) if inputs is None else inputs
+    first = _given(sides.graph, inputs, seed)
     runs = (sides.source.run(first), sides.target.run(first))
     rows = compare_magnitudes(paired.pairing, paired.nets.laws, runs, gradients)
     return replace(paired.nets, magnitudes=rows)
@@ -424,8 +459,7 @@ def _nodes(
     if not isinstance(sides.source, MXNetRunner):
         return []
     graph = sides.graph
-    given = make_inputs(graph, bindings(graph), seed) if inputs is None else dict(inputs)
-    return compare_nodes(graph, sides.source, given, threads)
+    return compare_nodes(graph, sides.source, _given(graph, inputs, seed), threads)
 
 
 def _structure(
