@@ -337,7 +337,11 @@ def _import_module(where: str, reference: str) -> ModuleType:
     """Return a module by its dotted name: installed, or in the working directory, as for ``python -m``."""
     try:
         with _importable(where):
-            return importlib.import_module(where)
+            spec = importlib.util.find_spec(where)
+            if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+                return importlib.import_module(where)
+            with _registering(Path(spec.origin)):
+                return importlib.import_module(where)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{where}.".startswith(f"{error.name}."):
             raise raised_in(error, reference) from error

@@ -19,11 +19,18 @@ def said_in(data: dict[str, Any], lang: str) -> dict[str, Any]:
     if report is not None:
         found["report"] = {
             **report,
-            **{name: say_lines(report[name], lang) for name in ("line", "covered", "told")},
+            **{name: say_lines(report[name], lang) for name in ("line", "covered", "told", "yardstick")},
+            **{name: _title(report[name], lang) for name in ("source", "target")},
             **{name: [say(each, lang) for each in report[name]] for name in ("unproven", "notes")},
             **{name: [_said(row, cells, lang) for row in report[name]] for name, cells in _REASONS.items()},
         }
     return found
+
+
+def _title(title: str, lang: str) -> str:
+    """Return the name of a model and its runtime, which stands behind the last "in"."""
+    name, _, runtime = title.rpartition(" in ")
+    return f"{name} · {say(runtime, lang)}" if name else say(runtime, lang)
 
 
 def _said(row: list[Any], cells: tuple[int, ...], lang: str) -> list[Any]:

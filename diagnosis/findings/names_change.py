@@ -17,7 +17,7 @@ def find(subject: Subject) -> list[Change]:
     before = _names_of(subject)
     if len(set(before.values())) < len(before):
         repeated = next(n for n in before.values() if list(before.values()).count(n) > 1)
-        path = next(path for path, name in before.items() if name == repeated)
+        path = next(path for path, name in before.items() if name == repeated != path)
         return [
             Change(
                 "NC101",

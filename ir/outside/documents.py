@@ -42,10 +42,10 @@ def missing_file(path: Path | str) -> ModelError:
     near: list[str] = []
     hint = f"the working folder is `{Path.cwd()}`" if relative else ""
     try:
-        beside = [
-            other for other in folder.iterdir() if path.suffix == other.suffix or path.stem == other.stem
-        ]
-        near = near_names(path.name, (other.name for other in beside), 1, 0.6)
+        found = sorted(folder.iterdir())
+        beside = {other.stem: other.name for other in found if other.suffix == path.suffix}
+        beside |= {other.stem: other.name for other in found if other.stem == path.stem}
+        near = [beside[stem] for stem in near_names(path.stem, beside, 1, 0.6)]
     except FileNotFoundError:
         hint = f"there is no folder `{folder}`" + (
             f" in the working folder, `{Path.cwd()}`" if relative else ""

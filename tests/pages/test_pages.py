@@ -277,6 +277,11 @@ def test_what_was_found_is_said_in_the_page_s_language() -> None:
         "line": "DIFFERENT: 1 output and 1 of 1 module calls compared, 1 beyond tolerance",
         "covered": "covered: 1 of 1 module calls, 6 draws",
         "told": "first divergence: relu#1\n  write: momentum=0.9 - at net.py:3",
+        "source": "net.py:Net in PyTorch 2.13.0 (evaluation mode, float64)",
+        "target": "MindSpore 2.10.0 (PyNative, evaluation mode)",
+        "yardstick": "64 units in the last place of the largest value; beyond them, 4 times as far as the "
+        "source's own rounding: as its own float32 is from its float64 result; integers and booleans equal "
+        "where rounding does not decide them",
         "unproven": [],
         "notes": ["captured in evaluation mode"],
         "outputs": [],
@@ -290,5 +295,8 @@ def test_what_was_found_is_said_in_the_page_s_language() -> None:
     assert found["line"] == "不一致：比较了 1 个输出和 1 次模块调用中的 1 次，1 个超出容差"
     assert found["told"] == "第一处分歧：relu#1\n  应写: momentum=0.9 - 位于 net.py:3"
     assert found["notes"] == ["在推理模式下捕获"]
+    assert found["source"] == "net.py:Net · PyTorch 2.13.0（推理模式，float64）"
+    assert found["target"] == "MindSpore 2.10.0（PyNative，推理模式）"
+    assert found["yardstick"].startswith("最大值末位的 64 个单位；")
     assert found["modules"][0][:8] == row[:8]
     assert found["modules"][0][8] == "目标中进入它的是别的值"

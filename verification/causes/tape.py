@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,23 @@ SHORT, _LONG = 40, 80
 
 class TapeFullError(Exception):
     """A run has more values than a tape may hold."""
+
+
+def _with_sign(sign: str, left: str, right: str) -> str:
+    """Return two operands with a sign between them, in the brackets that they need.
+
+    Example:
+        >>> _with_sign("/", "x - mean", "n"), _with_sign("+", "a * b", "c"), _with_sign("-", "a", "b - c")
+        ('(x - mean) / n', 'a * b + c', 'a - (b - c)')
+    """
+    whole = f"({left}) {sign} ({right})"
+    for text in (f"{left} {sign} {right}", f"({left}) {sign} {right}", f"{left} {sign} ({right})"):
+        try:
+            if ast.dump(ast.parse(text, mode="eval")) == ast.dump(ast.parse(whole, mode="eval")):
+                return text
+        except SyntaxError:  # "[]", or an operand that is shown in short
+            return f"{left} {sign} {right}"
+    return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +79,7 @@ class Site:
             sides = [self.operand(at) for at in range(len(self.operands))]
             if len(sides) == 1 and self.text != "[]":
                 return self.text[0] + (sides[0] if sides[0].isidentifier() else f"({sides[0]})")
-            return f" {self.text} ".join(sides) if len(sides) == 2 else self.text
+            return _with_sign(self.text, *sides) if len(sides) == 2 else self.text
         return self.text
 
     @property

@@ -32,7 +32,7 @@ class MindIRRunner(WholeRunner):
 
         super().__init__(graph)
         self._net = net_of(Path(str(graph.origin.model)))
-        self.runtime = f"MindSpore {mindspore.__version__} (the file, in graph mode)"
+        self.runtime = f"MindSpore {mindspore.__version__} (the file, graph mode)"
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the file; see `Runner`."""

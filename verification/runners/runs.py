@@ -84,7 +84,7 @@ class Runner(Protocol):
 
     @property
     def runtime(self) -> str:
-        """The name of the runtime, for the report: ``torch 2.9 (eval mode)``."""
+        """The name of the runtime, for the report: ``PyTorch 2.13 (evaluation mode)``."""
         ...
 
     def ulp_tolerance(self, operators: Sequence[Operator]) -> int:

@@ -68,7 +68,7 @@ class TorchRunner(EagerRunner):
         self._widens = double
         self._errors: KernelErrors = {}
         self._saturated: set[str] = set()
-        self.runtime = f"PyTorch {torch.__version__}{' in float64' if double else ''} (eval mode)"
+        self.runtime = f"PyTorch {torch.__version__} (evaluation mode{', float64' if double else ''})"
 
     @cached_property
     def _model(self) -> Any:

@@ -31,7 +31,8 @@ _LINES = 4
 
 _TRAINING = ("momentum",)
 _REMARKS = {
-    "momentum": "the share of the old statistics that is kept, as MindSpore counts; PyTorch's is 1 minus it"
+    "momentum": "this momentum is the share of the old statistics that is kept, as MindSpore counts; "
+    "PyTorch's is 1 minus it"
 }
 
 

@@ -13,7 +13,10 @@ from ..structure.settings import DROPOUT, OF_NORMALISATIONS, compare_settings, s
 from .attributes import AttributeRow, above, class_name_of
 from .remedies import Arguments, body_of, call_in_body, place_of
 
-_REMARK = "the share that is dropped; MindSpore's nn.Dropout takes what it keeps first: write p="
+_REMARK = (
+    "the ratio is the share that is dropped; the first argument of MindSpore's nn.Dropout is the share that "
+    "is kept, so write p="
+)
 _INSIDE = ("LSTM", "GRU", "RNN", "MultiheadAttention", "Transformer")
 """Prefixes of classes that apply dropout between their parts."""
 
