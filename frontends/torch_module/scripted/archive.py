@@ -24,6 +24,8 @@ _MOST_INSTRUCTIONS = 3_000_000
 _TAG = "torch.jit._pickle.restore_type_tag"
 _LISTS = "torch.jit._pickle.build_"
 _ROOT = "__torch__"
+_VERSION = 10
+"""The version of the format that torch writes since 1.12."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Archive:
 
     Attributes:
         root: the pickled root module: its class's name and its attributes.
+        version: of the format, by which some operators computed otherwise once.
         constants: what ``CONSTANTS.c0`` and its followers are, in order.
         examples: shape and element type, as ``1x3x224x224:float32``, of every input that `forward` was
             traced with; None for a scripted module.
@@ -110,6 +113,7 @@ class Archive:
                 )
             if "byteorder" in records and records.read("byteorder", 16).strip() != b"little":
                 raise malformed("expected tensors in little-endian order", self.place)
+            self.version = _version_of(records, self.place)
             self._texts = {
                 name: records.read(name, _MOST_SOURCE)
                 for name in records.names
@@ -211,6 +215,15 @@ class Archive:
             elif not isinstance(node, (ast.Import, ast.ImportFrom)):
                 raise malformed("expected functions and classes", f"{place}:{node.lineno}")
         return found
+
+
+def _version_of(records: Records, place: str) -> int:
+    """Return the version of the format that an archive states; the last that changed operators where none."""
+    name = next((n for n in ("version", ".data/version") if n in records), None)
+    text = str(_VERSION).encode() if name is None else records.read(name, 16).strip()
+    if not text.isdigit():
+        raise malformed("expected the version of the format as a number", place)
+    return int(text)
 
 
 def _untagged(value: Any) -> Any:

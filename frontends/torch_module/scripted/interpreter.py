@@ -22,6 +22,7 @@ from .both_ways import Returned, RunsBothWays, Scope, frozen
 from .builtin_operators import call_operator, holds_number, to_number
 from .memory import MEMORY
 from .numbers import DataNumber, DataRange, Uninitialized
+from .old_versions import TYPES_OF_FILLS, as_written
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -399,6 +400,8 @@ class Interpreter(RunsBothWays):
         if self._operators > _MOST_OPERATORS:
             raise self._without_end(node, scope)
         try:
+            if called.namespace == "aten" and self.archive.version < TYPES_OF_FILLS:
+                given, keywords = as_written(self.archive.version, called.name, given, keywords)
             return call_operator(called.namespace, called.name, given, keywords)
         except UnsupportedError as error:
             error.place = error.place or self.place(scope, node)
