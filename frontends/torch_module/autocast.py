@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from .decompositions import fake_mode
@@ -56,6 +56,11 @@ def _cast_operands(node: Node, region: tuple[Any, ...]) -> bool:
     return bool(casts)
 
 
+def _unasked(mode: Any) -> AbstractContextManager[object]:
+    """Let a run on fake tensors decide no size of the program: some kernels of torch before 2.13 ask."""
+    return nullcontext() if mode.shape_env is None else mode.shape_env.suppress_guards()
+
+
 def _casts(node: Node, region: tuple[Any, ...]) -> dict[Node, torch.dtype]:
     """Return operand -> the element type that autocast gives it: what is cast before anything is computed."""
     import torch
@@ -86,7 +91,7 @@ def _casts(node: Node, region: tuple[Any, ...]) -> dict[Node, torch.dtype]:
     device, dtype, _ = region
     target: Any = node.target
     # torch raises many kinds for what fake tensors cannot do; the casts come before
-    with suppress(Exception), warnings.catch_warnings():
+    with suppress(Exception), warnings.catch_warnings(), _unasked(mode):
         warnings.simplefilter("ignore")
         with mode, torch.no_grad(), torch.autocast(device, dtype=dtype, cache_enabled=False), Watching():
             target(*values[0], **values[1])

@@ -93,9 +93,8 @@ def _only_mindspore(version: str) -> Environment:
     return Environment("3.11", "newest", ("MindSpore",), pins, ("torch",), OLD_PROTOBUF_CODE, claimed=False)
 
 
-def _only_torch(version: str, *, claimed: bool) -> Environment:
-    pins = {"torch": version}
-    return Environment("3.11", "newest", ("PyTorch",), pins, ("mindspore",), claimed=claimed)
+def _only_torch(version: str) -> Environment:
+    return Environment("3.11", "newest", ("PyTorch",), {"torch": version}, ("mindspore",))
 
 
 ENVIRONMENTS: Mapping[str, Environment] = {
@@ -105,9 +104,9 @@ ENVIRONMENTS: Mapping[str, Environment] = {
     "onnx-1.20": Environment(
         "3.11", "oldest", pins={"onnx": "==1.20.0", "onnxruntime": "==1.28.0"}, claimed=False
     ),
-    "torch-2.14": _only_torch("==2.14.1", claimed=True),
-    "torch-2.12": _only_torch("==2.12.1", claimed=False),
-    "torch-2.9": _only_torch("==2.9.1", claimed=False),
+    "torch-2.14": _only_torch("==2.14.1"),
+    "torch-2.12": _only_torch("==2.12.1"),
+    "torch-2.10": _only_torch("==2.10.0"),
     "mindspore-2.9": _only_mindspore("==2.9.0"),
     "mindspore-2.8": _only_mindspore("==2.8.0"),
     "mindspore-2.7": _only_mindspore("==2.7.2"),

@@ -18,8 +18,11 @@ def open_containers(value: object) -> None:
 
     Torch knows a kind from then on, as after its own `register_dataclass`.
     """
+    import torch
     from torch.utils import _pytree as pytree
 
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return  # what torch knows of a symbolic number is no part of it
     kind = type(value)
     if not _is_known(kind):
         if is_dataclass(kind):

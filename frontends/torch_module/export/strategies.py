@@ -201,7 +201,9 @@ def trace(export: Export, module: Module, *, numbers: bool = False) -> Traced:
             continue
         try:
             with numpy_by_torch(module) if numpy else nullcontext():
-                return tracing.run(export, module)
+                found = tracing.run(export, module)
+            _refuse_unknown_constants(found.program)
+            return found
         except Exception as error:  # the model's own code and torch.export may raise anything
             if gives_numpy(error) and not numpy:  # then all ways once more
                 numpy, ways = True, list(TRACINGS[1:])
@@ -213,6 +215,18 @@ def trace(export: Export, module: Module, *, numbers: bool = False) -> Traced:
     if remains is not None:
         raise remains from refusal.error
     raise refusal.error
+
+
+def _refuse_unknown_constants(program: ExportedProgram) -> None:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    if any(isinstance(constant, FakeTensor) for constant in program.constants.values()):
+        raise ModelError(
+            "E104",
+            "torch.export keeps no values of a constant of the model: before torch 2.10, of the `.data` of "
+            "what is computed, or of a derivative that the model takes itself",
+            hint="write `.detach()` in place of `.data`; no version of torch exports such a derivative",
+        )
 
 
 def _raised_by_compiler(error: Exception) -> bool:

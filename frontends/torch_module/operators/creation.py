@@ -149,6 +149,7 @@ _WINDOWS = {
     "bartlett_window": ("default", "periodic"),
     "blackman_window": ("default", "periodic"),
     "hamming_window": ("default", "periodic", "periodic_alpha", "periodic_alpha_beta"),
+    "hann_window": ("default", "periodic"),
     "kaiser_window": ("default", "periodic", "beta"),
     "fft_fftfreq": ("default",),
     "fft_rfftfreq": ("default",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir import Value
-from ...formulas import patches, windows
+from ...formulas import is_floating, patches, windows
 from ...lowering_table import LoweringTable
 from ..call import Call
 from ..symbols import Size
@@ -210,6 +210,8 @@ def bincount(call: Call) -> Value:
     if call.arg("weights") is None:
         amounts = call.cast(found, "int64")
     else:
+        if not is_floating(call.dtype):
+            raise call.unsupported("torch before 2.13 states no type of weighted counts")
         weights = call.cast(call.value("weights"), call.dtype)
         columns = call.op("Unsqueeze", weights, call.constant([1]))
         amounts = call.op("Where", found, columns, call.scalar_like(0, weights))

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.torch_version import TorchVersion
 
 import regraft
 from regraft.frontends.options import LoadOptions
+
+KEEPS_SIZES = TorchVersion(torch.__version__) >= "2.12"
+"""Whether torch leaves the sizes open of a tensor whose diagonal is written."""
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -129,7 +133,7 @@ def test_a_write_into_a_view_that_pytorch_makes_a_new_value_of(check, view):
         part += 1
         return y, part, y.sum(1)
 
-    check(function, floats(2, 4))
+    check(function, floats(2, 4), dynamic=KEEPS_SIZES or "diagonal" not in view.__code__.co_names)
 
 
 def test_parts_of_a_tensor_that_are_written_one_after_the_other(check):
@@ -228,7 +232,7 @@ def test_a_diagonal_filled_and_axes_swapped_in_place(check):
         return y, y.unsqueeze_(0) * 2
 
     check(function, floats(3, 4), dynamic=False)
-    check(lambda x: (x * 2).fill_diagonal_(0.5), floats(3, 4))
+    check(lambda x: (x * 2).fill_diagonal_(0.5), floats(3, 4), dynamic=KEEPS_SIZES)
 
 
 def test_a_model_without_writes_is_not_traced_again():

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.torch_version import TorchVersion
 
 import regraft
 
@@ -117,8 +118,13 @@ def test_extremes_with_indices(check):
 def test_counts_of_numbers(tmp_path):
     def function(x, weights):
         counts = torch.bincount(x % 4 + 4 * (x % 3), minlength=16)  # a matrix of confusion
-        return torch.bincount(x), torch.bincount(x, weights), counts.reshape(4, 4) / 2
+        weighted = torch.bincount(x, weights if is_typed else None)
+        return torch.bincount(x), weighted, counts.reshape(4, 4) / 2
 
+    is_typed = TorchVersion(torch.__version__) >= "2.13"
+    if not is_typed:
+        with pytest.raises(regraft.UnsupportedError, match=r"before 2\.13"):
+            regraft.load(Function(torch.bincount), (torch.tensor([1, 4]), torch.rand(2)))
     x, weights = torch.tensor([1, 4, 2, 2, 0]), torch.rand(5)
     graph = regraft.load(Function(function), (x, weights))
     for target in ("onnx", "mindspore"):

@@ -16,7 +16,7 @@ LENGTH = X.through(lambda x: x.shape[0] + 5)
 LONG = 4099
 """A length that has to be a number; of shorter vectors, too, the capture makes a constant."""
 
-_WINDOWS = "bartlett_window blackman_window hamming_window kaiser_window"
+_WINDOWS = "bartlett_window blackman_window hamming_window hann_window kaiser_window"
 
 MADE = Group(
     [

@@ -1,6 +1,7 @@
 """Cases of linear algebra, of distances and of norms that slices are scaled down to."""
 
 import torch
+from torch.torch_version import TorchVersion
 
 from .case import Case, Group, J, Refused, X, Y, constant, floats
 
@@ -22,6 +23,11 @@ def _first(found):
 
 def _second(found):
     return found[1]
+
+
+def _solved(found):
+    """Return all, or of an older torch without the factors, which are there of the transposed matrix."""
+    return found if TorchVersion(torch.__version__) >= "2.12" else (found[0], found[3])
 
 
 TRIANGLES = Group(
@@ -48,7 +54,7 @@ SOLUTIONS = Group(
         Case("aten._linalg_det.default", _OFF, then=_first),
         Case("aten._linalg_slogdet.default", _OFF, then=lambda found: found[:2]),
         Case("aten.linalg_inv_ex.default", _OFF),
-        Case("aten._linalg_solve_ex.default", _OFF, _RIGHT),
+        Case("aten._linalg_solve_ex.default", _OFF, _RIGHT, then=_solved),
         Case("aten._linalg_solve_ex.default", _OFF, _BESIDE, left=False, then=_first),
         Case("aten._linalg_solve_ex.default", _OFF, _RIGHT.through(lambda b: b[..., 0]), then=_first),
         *(Case(f"aten.{name}.default", _OFF, -2) for name in ("linalg_matrix_power", "matrix_power")),
