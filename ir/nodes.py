@@ -86,7 +86,8 @@ class Parameter:
         is_buffer: whether it is state that no gradient reaches by design (running statistics).
         initializer: initial distribution, or None for unknown.
         location: where the source created or inserted it; empty when not known.
-        role: what the state is for, where a framework tells ("weight", "moving_mean"…); informative.
+        role: what the state is for, where a framework tells ("weight", "moving_mean"…); informative, but for
+            the parts of a quantised weight, see `quantised_parts`.
         absorbed: declared names of the parameters that were tied into this one, in the order it happened.
     """
 

@@ -20,6 +20,7 @@ from ..ir import (
     numpy_dtype,
 )
 from ..ir.analysis.evaluation import evaluate
+from ..ir.quantised_parts import is_part, weight_of
 from ..ir.types import STORED_DTYPES
 from .base import Change, Pass
 from .eliminate_identities import drop_idle_constants
@@ -127,10 +128,6 @@ class Dequantise(Pass):
         return TensorData(known.dtype, elements, lambda: _computed(node, known, stored))
 
 
-_PARTS = ("_qdata", "_codes")
-"""Ends of the names of integers that stand beside their scales."""
-
-
 def _as_weight(graph: Graph, node: Operator, found: TensorData) -> Value | None:
     """Return a layer's weight as a parameter that trains, in the place of its integers; None for others.
 
@@ -140,22 +137,47 @@ def _as_weight(graph: Graph, node: Operator, found: TensorData) -> Value | None:
     if place is None:
         return None
     module, name = place
-    end = next((end for end in _PARTS if name.endswith(end)), "")
-    own, held = name.removesuffix(end), graph.parameter(module.parameters[name])
+    held = graph.parameter(module.parameters[name])
+    if replaced := _replaced(graph, node, found):
+        owner, own = replaced
+        old = graph.parameter(owner.parameters[own])
+        weight = graph.add_parameter(Parameter(old.name, old.declared, found, role=old.role))
+        graph.remove(old.key)
+        del module.parameters[name]
+        owner.parameters[own] = weight.node
+        return weight
+    own = weight_of(held.role) or name
     if "." not in held.name or (own != name and own in module.parameters):
         return None
     path = held.name.removesuffix(name) + own
-    weight = graph.add_parameter(Parameter(path, path, found, role=held.role))
+    weight = graph.add_parameter(Parameter(path, path, found, role=own if held.role else ""))
     del module.parameters[name]
     module.parameters[own] = weight.node
-    for rest in (f"{own}_scale", f"{own}_zero_point"):
-        key = module.parameters.get(rest)
-        if key is not None and not graph.is_read(Value(key)):
+    for key in list(module.parameters.values()):
+        if is_part(graph.parameter(key).role, own) and not graph.is_read(Value(key)):
             graph.remove(key)
     bias = module.parameters.get("bias") if own == "weight" else None
     if bias is not None and graph.parameter(bias).data.dtype == found.dtype:
         graph.parameter(bias).is_buffer, graph.parameter(bias).trainable = False, True
     return weight
+
+
+def _replaced(graph: Graph, node: Operator, found: TensorData) -> tuple[Module, str] | None:
+    """Return the module whose weight integers have replaced, and its name there; nothing reads it any more.
+
+    Integers that the root holds belong to the module that alone reads what they stand for.
+    """
+    calls = {graph.operator(user).call for user, _ in graph.users(Value(node.key))}
+    call = calls.pop() if len(calls) == 1 else None
+    if call is None:
+        return None
+    module = graph.modules.module(graph.modules.call(call).module)
+    for name, key in module.parameters.items():
+        old = graph.parameter(key)
+        is_alike = old.data.dtype == found.dtype and old.data.shape == found.shape
+        if is_alike and not (old.is_buffer or old.trainable or graph.is_read(Value(key))):
+            return module, name
+    return None
 
 
 def _holding(graph: Graph, node: Operator) -> tuple[Module, str] | None:
@@ -176,7 +198,7 @@ def _holding(graph: Graph, node: Operator) -> tuple[Module, str] | None:
     for name, key in module.parameters.items():
         buffer = graph.parameter(key)
         unread = buffer.is_buffer and not graph.is_read(Value(key))
-        if name.endswith(_PARTS) and unread and buffer.data.shape == source.data.shape:
+        if weight_of(buffer.role) and unread and buffer.data.shape == source.data.shape:
             return module, name
     return None
 

@@ -13,12 +13,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ....ir.quantised_parts import CODES, part_role
+from .tree import PARTS
+
 if TYPE_CHECKING:
     import torch
     from torch.nn import Module
 
 _OF_ACTIVATIONS = ("act_quant_kwargs", "act_pre_scale", "act_quant_scale", "activation_quantization")
 """Attributes of torchao's classes that say how the other operand of a product is quantised."""
+
+_INTEGERS = "qdata"
+"""Attribute of torchao's classes that holds the integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +86,10 @@ def _split(module: Module, name: str, tensor: torch.Tensor) -> None:
     attributes, context = composed.__tensor_flatten__()
     size, stride = tensor.shape, tensor.stride()
     parts = {attribute: f"{name}_{attribute}" for attribute in attributes}
+    roles = module.__dict__.setdefault(PARTS, {})
     for attribute, buffer in parts.items():
         module.register_buffer(buffer, getattr(tensor, attribute))
+        roles[buffer] = part_role(name, CODES if attribute == _INTEGERS else attribute)
     is_weight = hasattr(tensor, "dequantize") and all(
         getattr(tensor, attribute, None) is None for attribute in _OF_ACTIVATIONS
     )

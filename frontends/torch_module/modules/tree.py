@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _BATCH_NORM = ("running_mean", "running_var", "num_batches_tracked")
 
 
+PARTS = "_quantised_parts"
+"""Attribute of a module that holds quantised weights: name of a buffer -> role of that part of a weight."""
+
+
 @dataclass(slots=True)
 class Tree:
     """A graph's module tree, with the ways back from torch's objects.
@@ -255,9 +259,11 @@ def _add_parameter(
 
 
 def _role(module: Module, name: str, is_buffer: bool) -> str:
-    """Return a tensor's role: its attribute name in torch's own layers, else nothing."""
+    """Return a tensor's role: its attribute name in torch's own layers, or the part of a quantised weight."""
     if is_buffer and name in module._non_persistent_buffers_set:
         return "non_persistent"
+    if part := vars(module).get(PARTS, {}).get(name):
+        return part
     return name if type(module).__module__.startswith("torch.nn.modules") else ""
 
 

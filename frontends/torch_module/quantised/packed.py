@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ....ir.quantised_parts import CODES, part_role
+from ..modules.tree import PARTS
 from .stand_in import Quantised, Scale, scale_of
 
 if TYPE_CHECKING:
@@ -204,6 +206,7 @@ def _unpack(module: Module, twin: Module) -> None:
             if _is_quantised(value):
                 del own[name]
                 twin._buffers[name] = value.int_repr()
+                twin.__dict__.setdefault(PARTS, {})[name] = part_role(name, CODES)
                 twin.__class__ = _class_with_tensor(type(twin), name, scale_of(value))
     for name, number in _scales(module).items():
         del twin._buffers[name]
@@ -288,8 +291,10 @@ def _hold(module: Module, found: Packed, weight: Tensor) -> None:
         held[""] = weight.int_repr()
         held["_scale"] = torch.tensor([weight.q_scale()], dtype=torch.float32)
         held["_zero_point"] = torch.tensor([weight.q_zero_point()])
+    roles = module.__dict__.setdefault(PARTS, {})
     for suffix, tensor in held.items():
         module._buffers[found.name + suffix] = tensor
+        roles[found.name + suffix] = part_role(found.name, suffix[1:] or CODES)
 
 
 def _narrows(packed: Any, weight: Tensor) -> bool:

@@ -75,6 +75,42 @@ def test_a_converted_module_is_arithmetic_in_source(to: str, dequantise: bool, t
     assert report.passed, report
 
 
+class Layer(nn.Conv2d):
+    """A layer that is given its weight, as an exported one is whose weight was quantised."""
+
+    def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return nn.functional.conv2d(x, weight, self.bias)
+
+
+class Outside(nn.Module):
+    """Integers in the root that have replaced the weight of a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = Layer(3, 8, 3)
+        self.register_buffer("_scale_0", torch.rand(8) / 100 + 0.001)
+        self.register_buffer("_zero_point_0", torch.zeros(8, dtype=torch.int64))
+        self.register_buffer("_frozen_param0", torch.randint(-127, 128, (8, 3, 3, 3), dtype=I8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        given = self._frozen_param0, self._scale_0, self._zero_point_0
+        return self.conv(x, OPS.dequantize_per_channel(*given, 0, -127, 127, I8))
+
+
+def test_dequantised_integers_take_the_name_of_the_weight_that_they_replaced(tmp_path: Path) -> None:
+    net = Outside()
+    graph = regraft.load(net, X)
+    rewritten = regraft.rewrite(graph, dequantise=True)
+    held = {p.name: p for p in rewritten.graph.parameters()}
+    assert set(held) == {"conv.weight", "conv.bias"}
+    assert held["conv.weight"].trainable
+    wanted = net._frozen_param0.float() * net._scale_0.reshape(-1, 1, 1, 1)
+    assert (held["conv.weight"].data.numpy() == wanted.numpy()).all()
+    regraft.save(rewritten, tmp_path / "net", to="mindspore")
+    assert "nn.Conv2d(" in (tmp_path / "net" / "model.py").read_text()
+    assert regraft.verify(graph, tmp_path / "net").passed
+
+
 def test_a_saved_program_is_read_without_running_it(tmp_path: Path) -> None:
     program = torch.export.export(Converted(), X)
     torch.export.save(program, tmp_path / "net.pt2")
