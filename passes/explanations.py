@@ -35,7 +35,7 @@ def explain(passes: Mapping[str, type[Pass]], name: str) -> str:
         f"no pass or code is called `{wanted}`",
         hint=f"did you mean {' or '.join(f'`{c}`' for c in close)}?"
         if close
-        else f"passes: {', '.join(passes)}",
+        else "`regraft explain` lists all codes, and `regraft passes` all passes",
     )
 
 

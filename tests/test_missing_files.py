@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 
+import regraft
 from regraft.cli import main
-from regraft.ir import missing_file
+from regraft.ir import ModelError, missing_file
 
 
 @pytest.mark.parametrize(
@@ -52,3 +54,10 @@ def test_the_hint_names_a_similar_file_or_the_folder_that_is_missing(
     assert (
         "E001 expected a model, got `resnet`, which is no file or folder\nhint: did you mean" in done.stderr
     )
+
+
+def test_the_hints_of_two_usual_slips_say_what_to_type() -> None:
+    with pytest.raises(ModelError, match="give whole numbers where the model looks up by them"):
+        regraft.load(torch.nn.Embedding(5, 3), ["2x7"])
+    done = CliRunner().invoke(main, ["explain", "RP999"])
+    assert "hint: `regraft explain` lists all codes" in done.stderr

@@ -125,11 +125,15 @@ def export_error(module: Module, error: Exception) -> RegraftError:
     if is_refusal(error):
         what, hint = _of_bodies(error) or _of_numbers(error) or (first_line(error), _ON_CONTROL_FLOW)
         return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
+    raised = first_line(error)
+    wants_whole = "scalar types: Long, Int" in raised or "must be long" in raised
     return ModelError(
         "E103",
-        f"the model raised {first_line(error)}",
+        f"the model raised {raised}",
         place=place,
-        hint="check the shapes and element types given with --input",
+        hint="give whole numbers where the model looks up by them: --input NAME=SHAPE:int64"
+        if wants_whole
+        else "check the shapes and element types given with --input",
     )
 
 
