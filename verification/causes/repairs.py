@@ -118,17 +118,18 @@ class Repairing:
         tried += self._swaps()
         tried.sort(key=lambda repair: repair.cost)
         likely = sum(repair.cost < _TRANSPLANT for repair in tried)
+        now = time.process_time()
         return (
-            self._first(tried[:likely])
+            self._first(tried[:likely], now + (self.end - now) / 2)
             or self._transplant()
-            or self._first(tried[likely:])
+            or self._first(tried[likely:], self.end)
             or self._untranslated
         )
 
-    def _first(self, repairs: Sequence[Repair]) -> Repair | None:
-        """The first of some changes that makes all outputs right."""
+    def _first(self, repairs: Sequence[Repair], end: float) -> Repair | None:
+        """The first of some changes that makes all outputs right, up to a time."""
         for repair in repairs:
-            if time.process_time() > self.end:
+            if time.process_time() > end:
                 return None
             if self._is_right(repair):
                 if repair.kind == "missing" and repair.other is not None:
