@@ -40,6 +40,11 @@ def open_containers(value: object) -> None:
             open_containers(part)
 
 
+def children_of(spec: Any) -> list[Any]:
+    """Return the parts of a pytree's specification, which torch 2.9 has as an attribute."""
+    return spec.children() if hasattr(spec, "children") else spec.children_specs
+
+
 def _register_object(kind: type, names: list[str]) -> None:
     """Register a class by its attributes: those named are its parts, the others stay as they are."""
     from torch.utils import _pytree as pytree

@@ -104,9 +104,11 @@ def _without_objects(spec: Any, leaves: Iterator[Any]) -> Any:
     """The nest of a pytree's specification, with a list in place of whatever is no container of Python's."""
     from torch.utils import _pytree as pytree
 
+    from .containers import children_of
+
     if spec.is_leaf():
         return next(leaves)
-    parts = [_without_objects(child, leaves) for child in spec.children()]
+    parts = [_without_objects(child, leaves) for child in children_of(spec)]
     if spec.type not in pytree.BUILTIN_TYPES:
         return parts
     return pytree.SUPPORTED_NODES[spec.type].unflatten_fn(parts, spec.context)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .containers import children_of
+
 
 def leaf_names(spec: Any) -> list[str]:
     """Names of a pytree spec's leaves: ``output`` for one, ``output_0``… of a sequence, a dict's keys."""
@@ -37,7 +39,7 @@ def _paths(spec: Any) -> Iterator[list[str]]:
     if spec.is_leaf():
         yield []
         return
-    children = spec.children()
+    children = children_of(spec)
     told = spec.context if isinstance(spec.context, (list, tuple)) else ()
     keys = [str(k) for k in told] if len(told) == len(children) else [str(i) for i in range(len(children))]
     for key, child in zip(keys, children, strict=True):
