@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,6 +98,88 @@ class CallFinder:
         return walk.run(function.nodes)
 
 
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """The entry markers of one call.
+
+    Attributes:
+        cell: id of the Cell.
+        around: the entry of the call around it, as far as the program shows it.
+        values: position of an argument -> the value that enters.
+        joined: the entry that took this one's markers over.
+        number: of the call, once it is known.
+    """
+
+    cell: int
+    around: _Entry | None
+    values: dict[int, str]
+    joined: _Entry | None = None
+    number: int | None = None
+
+    def whole(self) -> _Entry:
+        """Return the entry that has all markers of this one's call."""
+        return self if self.joined is None else self.joined.whole()
+
+    def depth(self) -> int:
+        """Return how many entries there are around it."""
+        return 0 if self.around is None else 1 + self.around.whole().depth()
+
+    def join(self, other: _Entry) -> None:
+        """Take over the markers of another entry of this call; two calls have some argument twice."""
+        other = other.whole()
+        if other is self or other.cell != self.cell or self.values.keys() & other.values.keys():
+            return
+        other.joined = self
+        self.values |= other.values
+        if self.around is None or other.around is None:
+            self.around = self.around or other.around
+        else:
+            self.around.whole().join(other.around)
+
+
+def _entries(nodes: Sequence[Node]) -> dict[str, _Entry]:
+    """Return the entry of every entry marker; two that one operator in the call reads are of one call.
+
+    Their order does not tell: a program may slice the input of every step before it makes the first step.
+    """
+    found, inside = dict[str, _Entry](), dict[str, _Entry]()
+    for node in nodes:
+        held = [inside[name].whole() for name in node.inputs if name in inside]
+        innermost = max(held, key=_Entry.depth, default=None)
+        marker = Marker.of(node)
+        if marker is not None and marker.is_entry:
+            innermost = found[node.name] = _Entry(marker.cell, innermost, {marker.position: node.inputs[0]})
+        elif marker is not None:
+            while innermost is not None and innermost.cell != marker.cell:
+                innermost = innermost.around and innermost.around.whole()
+            innermost = innermost and innermost.around
+        elif innermost is not None and node.op != "UpdateState":
+            for other in held:
+                innermost.join(other)
+        if innermost is not None:
+            inside[node.name] = innermost
+    return found
+
+
+def _in_order(nodes: Sequence[Node], entries: Mapping[str, _Entry]) -> list[Node]:
+    """Return the nodes in an order in which all that enters a call comes before what is in it."""
+    by_name, found = {node.name: node for node in nodes}, dict[str, Node]()
+    begun = set[str]()
+    for root in nodes:
+        waiting = [root]
+        while waiting:
+            node = waiting[-1]
+            entry = entries.get(node.name)
+            needed = node.inputs if entry is None else entry.whole().values.values()
+            missing = [by_name[n] for n in needed if n in by_name and n not in found and n not in begun]
+            if node.name not in begun and missing:
+                begun.add(node.name)
+                waiting += reversed(missing)
+            else:
+                found.setdefault(node.name, waiting.pop())
+    return list(found.values())
+
+
 class _Walk:
     def __init__(self, finder: CallFinder, base: int, *, is_nested: bool) -> None:
         self.finder = finder
@@ -105,12 +187,17 @@ class _Walk:
         self.depth, self.base, self.is_nested = finder.depth, base, is_nested
         self.lives_in: dict[str, int | None] = {}
         self.source: dict[str, Any] = {}
+        self.entries: dict[str, _Entry] = {}
         self.found = Attribution()
 
     def run(self, nodes: Sequence[Node]) -> Attribution:
-        for node in nodes:
+        self.entries = _entries(nodes)
+        for node in _in_order(nodes, self.entries):
             if node.op != "Constant":
                 self._visit(node)
+        for node in nodes:
+            if node.name in self.entries:
+                self._enter(node.name)
         self._settle(nodes)
         if self.base:
             for name, number in self.found.of_node.items():
@@ -121,20 +208,15 @@ class _Walk:
     def _visit(self, node: Node) -> None:
         if node.op == "UpdateState":
             return  # it orders effects, wherever they are
+        if node.name in self.entries:  # its call is found where an operator needs it, by all its arguments
+            self.source[node.name] = self.source.get(node.inputs[0])
+            return
+        home = self._innermost(node.inputs)
         marker = Marker.of(node)
-        homes = [h for h in (self.lives_in.get(i) for i in node.inputs) if h is not None]
-        home = max(homes, key=lambda h: (self.depth(h), h), default=None)
         if marker is None:
             self.lives_in[node.name] = home
             if home is not None:
                 self.found.of_node[node.name] = home
-            return
-        value = node.inputs[0]
-        if marker.is_entry:
-            number = self._entered(marker, home, self.source.get(value))
-            if number is not None:
-                self.found.of_node[node.name] = number
-            self.lives_in[node.name], self.source[node.name] = number, self.source.get(value)
             return
         number = self._left(marker, home)
         if number is None:
@@ -145,27 +227,50 @@ class _Walk:
         self.lives_in[node.name] = 0 if parent is None else parent
         self.source[node.name] = ("call", number)
 
-    def _entered(self, marker: Marker, home: int | None, source: Any) -> int | None:
-        """Return the recorded call of an entry marker: same Cell, caller and argument, in order."""
-        if home is not None and id(self.calls[home].cell) == marker.cell and self.calls[home].parent is None:
-            self.taken.add((home, marker.position))  # the outermost call, whose caller is nobody
-            return home
+    def _innermost(self, names: Iterable[str]) -> int | None:
+        """Return the innermost call that the values live in."""
+        for name in names:
+            if name in self.entries and name not in self.lives_in:
+                self._enter(name)
+        homes = [h for h in map(self.lives_in.get, names) if h is not None]
+        return max(homes, key=lambda h: (self.depth(h), h), default=None)
+
+    def _enter(self, name: str) -> None:
+        """Find the call that an entry marker moves its value into."""
+        entry = self.entries[name].whole()
+        if entry.number is None:
+            entry.number = self._entered(entry)
+        self.lives_in[name] = entry.number
+        if entry.number is not None:
+            self.found.of_node[name] = entry.number
+
+    def _entered(self, entry: _Entry) -> int | None:
+        """Return the recorded call of an entry: same Cell, caller and arguments, in order."""
+        home = self._innermost(entry.values.values())
+        if home is not None and id(self.calls[home].cell) == entry.cell and self.calls[home].parent is None:
+            self.taken.update((home, position) for position in entry.values)
+            return home  # the outermost call, whose caller is nobody
         if home is None and self.is_nested:
             home = self.base
-        candidates = self.finder.calls_of(marker.cell)
-        free = [n for n in candidates if (n, marker.position) not in self.taken] or candidates
+        candidates = self.finder.calls_of(entry.cell)
+        free = [
+            n for n in candidates if not any((n, position) in self.taken for position in entry.values)
+        ] or candidates
         same_caller = [n for n in free if home is None or self.calls[n].parent == home]
-        same_source = [
-            n for n in same_caller if source is not None and self._source(n, marker.position) == source
-        ]
+        same_source = [n for n in same_caller if self._has_a_source(n, entry)]
         best = same_source or same_caller or free
         if self.add_call is not None and home is not None and (not same_caller or free is candidates):
             number = len(self.calls)
-            best = [number] if self.add_call(marker.cell, home) else []
+            best = [number] if self.add_call(entry.cell, home) else []
         if not best:
             return home
-        self.taken.add((best[0], marker.position))
+        self.taken.update((best[0], position) for position in entry.values)
         return best[0]
+
+    def _has_a_source(self, number: int, entry: _Entry) -> bool:
+        """Whether an argument of the entry comes from where that of the recorded call came from."""
+        sources = [(position, self.source.get(name)) for position, name in entry.values.items()]
+        return any(source is not None and self._source(number, p) == source for p, source in sources)
 
     def _source(self, number: int, position: int) -> Any:
         sources = self.calls[number].sources

@@ -24,9 +24,10 @@ _WRITERS = re.compile(r"assign|scatter|set_data|setitem|inplace|[a-z]_$", re.IGN
 def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
     """Put a net into a state fit for capture, and back into exactly its own state afterwards.
 
-    Inside: PyNative mode, one operator after another, evaluation mode, unique parameter names, no compile
-    cache, no scopes. What is put back: the attributes of every Cell (flags, phases, hooks, caches), the
-    parameters' names, the context, and values where the user's code names an operator that writes some.
+    Inside: PyNative mode without `ms.jit`, one operator after another, evaluation mode, unique parameter
+    names, no compile cache, no scopes. What is put back: the attributes of every Cell (flags, phases, hooks,
+    caches), the parameters' names, the context, and values where the user's code names an operator that
+    writes some.
 
     Args:
         cells: every Cell of the net, the root first.
@@ -41,8 +42,12 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
     tensors = {id(t): t for t in (*structure.tensors, *parameters)} if may_write(cells) else {}
     values = [(t, np.array(t.asnumpy(), copy=True)) for t in tensors.values()]
     folder = temporary_folder()
-    before = os.environ.get("MS_OM_PATH")
-    os.environ["MS_OM_PATH"] = str(folder.path)  # where a failed compile leaves rank_0/om/analyze_fail.ir
+    environment = {
+        "MS_OM_PATH": str(folder.path),  # where a failed compile leaves rank_0/om/analyze_fail.ir
+        "MS_JIT": "0",  # a function under `ms.jit` runs as Python, so that the Cells in it are called
+    }
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
     try:
         mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
         for number, parameter in enumerate(parameters):
@@ -62,10 +67,11 @@ def borrow(cells: Sequence[Any], parameters: Sequence[Any]) -> Iterator[None]:
             if not np.array_equal(tensor.asnumpy(), value, equal_nan=value.dtype.kind == "f"):
                 tensor.assign_value(Tensor(value, tensor.dtype))
         mindspore.set_context(mode=mode)
-        if before is None:
-            del os.environ["MS_OM_PATH"]
-        else:
-            os.environ["MS_OM_PATH"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
         folder.remove()
 
 
