@@ -35,6 +35,8 @@ RIGHT = [
     ("recurrent", "recurrent arrays"),
     ("torch 5", "drops none"),  # ten images in batches of five: there is no smaller batch
     ("torch", "torch converted"),
+    ("torch erased", "erased"),
+    ("plain smooth", "plain smooth"),
 ]
 
 WRONG = [
@@ -85,6 +87,11 @@ WRONG = [
     ("recurrent", "recurrent filled", "0", "padded with -1 instead of 0"),
     ("plain", "plain own statistics", "0", "each image is normalised by its own mean and deviation"),
     ("torch", "torch grey", "Decode", "images are grey, those of the first have colours"),
+    ("torch erased", "erased early", "RandomErasing", "comes before Normalize, in the first after it"),
+    ("torch edged", "edged early", "Pad", "comes before Normalize, in the first after it"),
+    ("torch random", "random decoded", "RandomResizedCrop", "antialias=False, the first has True"),
+    ("plain smooth", "plain hot", "1", "labels are smoothed by 0, those of the first by 0.1"),
+    ("plain hot", "plain mixed", "1", "labels are mixed of several classes"),
     ("torch", "repeats", "samples", "there are 20 samples instead of 10: 2 times as many"),
 ]
 

@@ -25,6 +25,7 @@ def compare_chains(first: Sequence[Stage], second: Sequence[Stage]) -> list[Find
     samples; those that change numbers are compared by what they make of 0 and of 255 together.
     """
     findings = [*_compare_functions(first, second), *_compare_decoding(first, second)]
+    findings = findings or compare_fillings(first, second)
     if not findings:
         findings += compare_pixels(*([s for s in chain if s.kind in _PLACED] for chain in (first, second)))
     return [*findings, *_compare_numbers(first, second)]
@@ -116,6 +117,37 @@ def _compare_decoding(first: Sequence[Stage], second: Sequence[Stage]) -> list[F
     return []
 
 
+def compare_fillings(first: Sequence[Stage], second: Sequence[Stage]) -> list[Finding]:
+    """Compare where transforms stand that write a constant: Normalize changes what was written before it."""
+    sides = [[(s, is_late) for s, is_late in _by_normalise(chain) if _fills(s)] for chain in (first, second)]
+    if len(sides[0]) != len(sides[1]):
+        return []
+    return [
+        Finding(
+            other.name,
+            f"{other.name} comes {'after' if late else 'before'} Normalize, in the first "
+            f"{'before' if late else 'after'} it: what it fills in is another value",
+            (mine.line, other.line),
+            f"put {other.name} {'before' if late else 'after'} Normalize",
+            of_law=mine.random,
+        )
+        for (mine, is_late), (other, late) in zip(*sides, strict=True)
+        if mine.kind == other.kind and is_late != late and not apart(mine, other)
+    ]
+
+
+def _by_normalise(chain: Sequence[Stage]) -> list[tuple[Stage, bool]]:
+    """Return the transforms, and whether each comes after the normalisation; none where there is none."""
+    at = next((i for i, s in enumerate(chain) if s.kind == "normalise"), None)
+    return [] if at is None else [(s, i > at) for i, s in enumerate(chain)]
+
+
+def _fills(stage: Stage) -> bool:
+    """Whether a transform writes a constant into images."""
+    padded = stage.kind == "random crop" and bool(np.any(stage.settings.get("padding", 0)))
+    return padded or stage.kind in ("pad", "random rotation", "random erasing")
+
+
 def compare_pixels(one: Sequence[Stage], two: Sequence[Stage]) -> list[Finding]:
     """Compare transforms that say which pixels an image has, up to the first that gives other pixels."""
     findings: list[Finding] = []
@@ -125,10 +157,13 @@ def compare_pixels(one: Sequence[Stage], two: Sequence[Stage]) -> list[Finding]:
     for at, (mine, other) in enumerate(zip(one, two, strict=True)):
         unlike = apart(mine, other)
         given = difference(mine.values, other.values)
+        is_same = given is not None and given[1] <= _ROUNDING
         if mine.random and unlike:
             findings.append(_settings_finding(mine, other, unlike))
-            continue
-        if given is not None and given[1] <= _ROUNDING:
+            if is_same:
+                continue
+            break
+        if is_same:
             continue
         if unlike:
             findings.append(_settings_finding(mine, other, unlike))
@@ -166,11 +201,13 @@ def _missing(one: Sequence[Stage], two: Sequence[Stage]) -> Finding:
 
 def _settings_finding(mine: Stage, other: Stage, unlike: dict[str, tuple[Any, Any]]) -> Finding:
     parts = "; ".join(f"{name}={_text(b)}, the first has {_text(a)}" for name, (a, b) in unlike.items())
-    advice = ", ".join(f"{name}={_text(a)}" for name, (a, _) in unlike.items())
-    text = f"{other.name}: {parts}"
+    values = ", ".join(f"{name}={_text(a)}" for name, (a, _) in unlike.items())
+    text, advice = f"{other.name}: {parts}", f"{other.name} with {values}"
+    if list(unlike) == ["antialias"] and other.given == "array" and not other.antialias:
+        advice = f"{other.name} of PIL images, which it smooths: Decode(to_pil=True)"
     moved = "" if mine.random else effect(mine.values, other.values)
     places = mine.line, other.line
-    return Finding(other.name, text, places, f"{other.name} with {advice}", moved, mine.random)
+    return Finding(other.name, text, places, advice, moved, mine.random)
 
 
 def _shown(settings: dict[str, Any]) -> str:
@@ -290,4 +327,4 @@ def _moments(scale: np.ndarray, shift: np.ndarray) -> str:
 
 
 def _numbers(values: np.ndarray) -> str:
-    return f"[{', '.join(f'{v:.5g}' for v in values)}]"
+    return f"[{', '.join(f'{v + 0.0:.5g}' for v in values)}]"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .chains import compare_chains, compare_pixels, difference, pixels
+from .chains import compare_chains, compare_fillings, compare_pixels, difference, pixels
 from .explaining import explain_values
 from .explanation import AFFINE
 from .reading import Recorded, record_pipeline
@@ -350,9 +350,10 @@ def _moved(row: FieldRow) -> str:
 
 
 def _random_laws(one: Recorded, two: Recorded) -> list[Finding]:
-    """Compare random transforms by their settings, whatever the values are."""
+    """Compare random transforms by their settings and places, whatever the values are."""
     random = [[s for s in r.images if s.random] for r in (one, two)]
-    return [f for f in compare_pixels(*random) if f.of_law]
+    found = [*compare_fillings(one.images, two.images), *compare_pixels(*random)]
+    return [f for f in found if f.of_law]
 
 
 def _tolerance(row: FieldRow) -> float:

@@ -26,7 +26,8 @@ def explain_values(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) ->
     if rank == {0, 1}:
         return _explain_one_hot(first, second)
     if rank == {1}:
-        return explain_numbers(first, second) or explain_sequences(first, second)
+        found = _explain_shares(first, second)
+        return found or explain_numbers(first, second) or explain_sequences(first, second)
     if rank == {2} and len(shapes) > 1:
         return explain_vectors(first, second)
     if rank == {2} and {s[-1] for s in shapes} == {4} and (found := explain_numbers(first, second)):
@@ -69,6 +70,37 @@ def _explain_one_hot(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) 
             Explanation("labels are one-hot vectors, not numbers of classes", "leave out the one-hot step")
         ]
     return []
+
+
+def _explain_shares(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[Explanation]:
+    """Explain labels that are shares of classes: one-hot ones that one side smooths or mixes."""
+    if len({v.shape for side in (first, second) for v in side}) != 1 or len(first[0]) < 2:
+        return []
+    a, b = (
+        np.stack(list(side)[: min(len(first), len(second))]).astype(np.float64) for side in (first, second)
+    )
+    if any((v < 0).any() or not np.allclose(v.sum(1), 1, atol=1e-4) for v in (a, b)):
+        return []
+    rates = _smoothing(a), _smoothing(b)
+    if rates[0] == rates[1]:
+        return []
+    if None in rates:
+        if rates[0] is None:
+            text = "labels are of one class each, those of the first are mixed of several (MixUp or CutMix)"
+            return [Explanation(text, "mix the samples of a batch as the first does")]
+        text = "labels are mixed of several classes (MixUp or CutMix), those of the first are of one each"
+        return [Explanation(text, "leave out the mixing")]
+    if (a.argmax(1) != b.argmax(1)).any():
+        return []
+    text = f"one-hot labels are smoothed by {rates[1]:g}, those of the first by {rates[0]:g}"
+    return [Explanation(text, f"smooth them by {rates[0]:g}")]
+
+
+def _smoothing(labels: np.ndarray) -> float | None:
+    """Return the rate by which one-hot labels are smoothed, 0 for not at all; None for other labels."""
+    rate = round(float(labels.min()) * labels.shape[1], 4)
+    hot = np.eye(labels.shape[1])[labels.argmax(1)]
+    return rate if np.allclose(labels, hot * (1 - rate) + rate / labels.shape[1], atol=1e-4) else None
 
 
 # -- images ------------------------------------------------------------------------------------------------

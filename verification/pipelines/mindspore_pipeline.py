@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .opened import Opened
-from .stages import Tap
+from .stages import LINES, Tap
 
 
 def open_mindspore(found: object, samples: int) -> Opened | None:
@@ -103,7 +103,23 @@ def _tap(root: Any, samples: int) -> list[list[int]]:
 def _flat(operation: Any) -> list[Any]:
     if type(operation).__name__ == "Compose":
         return [each for part in operation.transforms for each in _flat(part)]
+    if type(operation).__name__ == "RandomCropDecodeResize":
+        return _decoded_and_cropped(operation)
     return [operation]
+
+
+def _decoded_and_cropped(operation: Any) -> list[Any]:
+    """Return the two transforms that MindSpore has as one, which decodes only what it crops."""
+    from mindspore.dataset import vision
+
+    parts = [
+        vision.Decode(),
+        vision.RandomResizedCrop(
+            operation.size, operation.scale, operation.ratio, operation.interpolation, operation.max_attempts
+        ),
+    ]
+    LINES.update({id(part): LINES.get(id(operation), 0) for part in parts})
+    return parts
 
 
 class _Chain:

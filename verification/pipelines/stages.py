@@ -242,7 +242,7 @@ def as_array(value: Any) -> np.ndarray | None:
 def apart(first: Stage, second: Stage) -> dict[str, tuple[Any, Any]]:
     """Return the settings that two stages of one kind have differently, with the defaults of either."""
     one, two = dict(first.settings), dict(second.settings)
-    if first.kind == "resize":
+    if first.kind in ("resize", "random resized crop"):
         one["antialias"], two["antialias"] = first.antialias, second.antialias
         for settings in (one, two):
             settings.pop("max_size", None)

@@ -179,7 +179,20 @@ PIPELINES = {
         RANDOM[0], V.RandomResizedCrop(28, scale=(0.5, 1.0)), *RANDOM[2:], shuffle=True
     ),
     "random flip": lambda: mindspore_folder(*RANDOM[:2], V.RandomHorizontalFlip(0.1), *TAIL, shuffle=True),
+    "torch erased": lambda: torch_folder(
+        tv.Resize((28, 28)), tv.ToTensor(), tv.Normalize(MEAN, STD), tv.RandomErasing(0.25)
+    ),
+    "erased": lambda: mindspore_folder(PIL_HEAD[0], V.Resize((28, 28)), *TAIL, V.RandomErasing(0.25)),
+    "erased early": lambda: mindspore_folder(
+        PIL_HEAD[0], V.Resize((28, 28)), TAIL[0], V.RandomErasing(0.25), TAIL[1]
+    ),
+    "torch edged": lambda: torch_folder(tv.Resize((28, 28)), tv.ToTensor(), CENTRED, tv.Pad(2)),
+    "edged early": lambda: mindspore_folder(PIL_HEAD[0], V.Resize((28, 28)), V.Pad(2), *TAIL),
+    "random decoded": lambda: mindspore_folder(V.RandomCropDecodeResize(28), *RANDOM[2:], shuffle=True),
     "plain": plain,
+    "plain hot": lambda: plain(label=lambda y: np.eye(3, dtype=np.float32)[y]),
+    "plain smooth": lambda: plain(label=lambda y: np.eye(3, dtype=np.float32)[y] * 0.9 + np.float32(0.1 / 3)),
+    "plain mixed": lambda: plain(label=lambda y: np.float32([0.6 - 0.2 * y, 0.4 + 0.2 * y, 0.0])),
     "plain bgr": lambda: plain(lambda x: normal(x[:, :, ::-1])),
     "plain layout": lambda: plain(lambda x: normal(x).transpose(1, 2, 0)),
     "plain not divided": lambda: plain(lambda x: normal(x * 255.0, [255 * m for m in MEAN])),
