@@ -36,6 +36,7 @@ RIGHT = [
     ("torch 5", "drops none"),  # ten images in batches of five: there is no smaller batch
     ("torch", "torch converted"),
     ("torch erased", "erased"),
+    ("torch mirrored", "mirrored early"),  # which normalises as the image what it fills in
     ("plain smooth", "plain smooth"),
 ]
 

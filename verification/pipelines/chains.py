@@ -137,13 +137,16 @@ def compare_fillings(first: Sequence[Stage], second: Sequence[Stage]) -> list[Fi
 
 
 def _by_normalise(chain: Sequence[Stage]) -> list[tuple[Stage, bool]]:
-    """Return the transforms, and whether each comes after the normalisation; none where there is none."""
+    """Return the transforms, and whether each comes after the normalisation; none where 0 stays 0 in it."""
     at = next((i for i, s in enumerate(chain) if s.kind == "normalise"), None)
-    return [] if at is None else [(s, i > at) for i, s in enumerate(chain)]
+    moves = at is not None and bool(np.any(chain[at].settings.get("mean", 1)))
+    return [(s, i > at) for i, s in enumerate(chain)] if at is not None and moves else []
 
 
 def _fills(stage: Stage) -> bool:
-    """Whether a transform writes a constant into images."""
+    """Whether a transform writes a constant into images, as padding by reflection does not."""
+    if stage.settings.get("padding_mode", "constant") != "constant":
+        return False
     padded = stage.kind == "random crop" and bool(np.any(stage.settings.get("padding", 0)))
     return padded or stage.kind in ("pad", "random rotation", "random erasing")
 

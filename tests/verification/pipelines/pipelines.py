@@ -188,6 +188,12 @@ PIPELINES = {
     ),
     "torch edged": lambda: torch_folder(tv.Resize((28, 28)), tv.ToTensor(), CENTRED, tv.Pad(2)),
     "edged early": lambda: mindspore_folder(PIL_HEAD[0], V.Resize((28, 28)), V.Pad(2), *TAIL),
+    "torch mirrored": lambda: torch_folder(
+        tv.Resize((28, 28)), tv.ToTensor(), CENTRED, tv.Pad(2, padding_mode="reflect")
+    ),
+    "mirrored early": lambda: mindspore_folder(
+        PIL_HEAD[0], V.Resize((28, 28)), V.Pad(2, padding_mode=V.Border.REFLECT), *TAIL
+    ),
     "random decoded": lambda: mindspore_folder(V.RandomCropDecodeResize(28), *RANDOM[2:], shuffle=True),
     "plain": plain,
     "plain hot": lambda: plain(label=lambda y: np.eye(3, dtype=np.float32)[y]),
