@@ -14,7 +14,7 @@ import regraft
 from regraft.cli import main
 from regraft.frontends import InputSpec
 from regraft.frontends.input_files import read_array, read_arrays
-from regraft.ir import UsageError
+from regraft.ir import ModelError, UsageError
 
 BAG = """
 from torch import nn
@@ -70,11 +70,14 @@ def test_files_that_hold_no_numbers_are_refused(tmp_path: Path) -> None:
     text = (tmp_path / "large.npy").read_bytes()
     (tmp_path / "large.npy").write_bytes(text.replace(b"(3,), }   ", b"(3000000,)}"[:10]))
     (tmp_path / "none.npy").write_bytes(b"no array")
-    for name in ("objects", "texts", "large", "none", "absent"):
+    for name in ("objects", "texts", "large", "none"):
         with pytest.raises(UsageError, match=r"E001|E106"):
             read_array(tmp_path / f"{name}.npy")
     with zipfile.ZipFile(tmp_path / "objects.npz", "w") as archive:
         archive.write(tmp_path / "objects.npy", "objects.npy")
-    for name in ("objects.npz", "none.npy", "absent.npz"):
+    for name in ("objects.npz", "none.npy"):
         with pytest.raises(UsageError, match="E001"):
             read_arrays(tmp_path / name)
+    for read, name in ((read_array, "absent.npy"), (read_arrays, "absent.npz")):
+        with pytest.raises(ModelError, match="E101 no such file"):
+            read(tmp_path / name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from ....ir import ModelError, RegraftError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from torch.nn import Module
 
 _AS_FLOATS = (
@@ -37,10 +39,28 @@ def loop_error(place: str) -> ModelError:
     )
 
 
-def size_error(place: str) -> ModelError:
-    """E104 for code that goes on in another way by how many elements it selects."""
+def size_error(place: str, selecting: str = "") -> ModelError:
+    """E104 for code that goes on in another way by how many elements it selects.
+
+    Args:
+        place: its line.
+        selecting: the module that was selecting boxes, as `selecting_module` gives it.
+    """
+    if selecting:
+        return _boxes_error(place, selecting)
     what, hint = _OF_SIZES
     return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
+
+
+def _boxes_error(place: str, selecting: str) -> ModelError:
+    return ModelError(
+        "E104",
+        f"torch.export cannot follow {selecting}, which selects boxes: how many there are is data",
+        place=place,
+        hint="convert the layers before it as a module of their own, whose forward returns "
+        "`self.head(list(self.backbone(images).values()))` or the like for the model's `backbone` and "
+        "`head` (or `rpn.head`), and select among its boxes and scores in code of the target",
+    )
 
 
 class DecidedNumber(Exception):  # noqa: N818 - no error of anybody's
@@ -63,7 +83,7 @@ def export_error(module: Module, error: Exception) -> RegraftError:
     if isinstance(error, DecidedNumber):
         first = error.__cause__
         assert isinstance(first, Exception), "a number is decided where the first way failed"
-        if _selecting(module, first) is None and not _packs(first):
+        if not _selecting(module, first) and not _packs(first):
             what, hint = _of_a_number(real=error.real)
             place = error.place or type(module).__name__
             return ModelError("E104", f"torch.export refused the model: {what}", place=place, hint=hint)
@@ -80,15 +100,8 @@ def export_error(module: Module, error: Exception) -> RegraftError:
             place=place,
             hint="unpack it with pad_packed_sequence before other code; recurrent layers take it as it is",
         )
-    if (selecting := _selecting(module, error)) is not None:
-        return ModelError(
-            "E104",
-            f"torch.export cannot follow {selecting}, which selects boxes: how many there are is data",
-            place=place,
-            hint="convert the layers before it as a module of their own, whose forward returns "
-            "`self.head(list(self.backbone(images).values()))` or the like for the model's `backbone` and "
-            "`head` (or `rpn.head`), and select among its boxes and scores in code of the target",
-        )
+    if selecting := _selecting(module, error):
+        return _boxes_error(place, selecting)
     if quantised := _quantised(module):
         return ModelError(
             "E104",
@@ -239,10 +252,15 @@ def _of_numbers(error: Exception) -> tuple[str, str] | None:
     """Return the use of a number that Python takes out of a tensor, and the fix; None for other errors."""
     if type(error).__name__ != "GuardOnDataDependentSymNode":
         return None
-    sizes = re.search(r"Size-like symbols: ([^)]*)", str(error))
-    if sizes is not None and sizes[1].strip() not in ("", "none"):
+    if names_sizes(error):
         return _OF_SIZES
     return _of_a_number(real=re.search(r"\bzu?f\d", str(error)) is not None)
+
+
+def names_sizes(error: BaseException) -> bool:
+    """Whether torch refused a condition on sizes that data decide, rather than on other numbers."""
+    sizes = re.search(r"Size-like symbols: ([^)]*)", str(error))
+    return sizes is not None and sizes[1].strip() not in ("", "none")
 
 
 _OF_SIZES = (
@@ -276,18 +294,27 @@ _SELECTIONS = frozenset(
 """Functions by which detection models select boxes, in torchvision and elsewhere."""
 
 
-def _selecting(module: Module, error: Exception) -> str | None:
-    """Return the innermost module that was selecting boxes when torch refused; None for other errors."""
-    if not is_refusal(error):
-        return None
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    at = next((i for i, f in enumerate(frames) if f.f_code.co_name in _SELECTIONS), None)
+def _selecting(module: Module, error: Exception) -> str:
+    """Return the module that was selecting boxes when torch refused; empty for other errors."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return selecting_module(module, frames) if is_refusal(error) else ""
+
+
+def selecting_module(module: Module, frames: Iterable[FrameType]) -> str:
+    """Return the innermost module that is selecting boxes, as ``path (in function)``; empty for none.
+
+    Args:
+        module: the model.
+        frames: of the code that runs, the innermost last.
+    """
+    running = list(frames)
+    at = next((i for i, f in enumerate(running) if f.f_code.co_name in _SELECTIONS), None)
     if at is None:
-        return None
+        return ""
     paths = {id(m): path for path, m in module.named_modules()}
-    callers = [f.f_locals.get("self") for f in frames[: at + 1]]
+    callers = [f.f_locals.get("self") for f in running[: at + 1]]
     caller = next((c for c in reversed(callers) if id(c) in paths), module)
-    return f"`{paths[id(caller)] or type(caller).__name__}` (in {frames[at].f_code.co_name})"
+    return f"`{paths[id(caller)] or type(caller).__name__}` (in {running[at].f_code.co_name})"
 
 
 def _scripted(module: Module) -> list[str]:

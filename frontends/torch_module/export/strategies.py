@@ -121,7 +121,7 @@ def _at_every_place(export: Export, _: Module) -> Traced:
 
 
 def _of_many(export: Export, module: Module) -> Traced:
-    with substituted(), symbolic_lengths(module), many_selected() as asked:
+    with substituted(), symbolic_lengths(module), many_selected(module) as asked:
         program = _with_numbers(export, asked)
     return Traced(program, numbers_fixed(program), asked)
 

@@ -40,17 +40,19 @@ def _divided(given: list[Any], keywords: dict[str, Any]) -> Arguments:
     import torch
 
     operands = given[:2]
-    if any(isinstance(operand, (NumberTensor, DataNumber)) for operand in operands):
+    if any(isinstance(operand, NumberTensor) for operand in operands):
         raise _refused("div")
     if not any(isinstance(operand, torch.Tensor) for operand in operands):
         return given, keywords  # numbers, whose quotient was a float then too
-    whole = [
-        not (operand.is_floating_point() or operand.is_complex())
-        if isinstance(operand, torch.Tensor)
-        else isinstance(operand, int)
-        for operand in operands
-    ]
-    return given, (keywords | {"rounding_mode": "trunc"} if all(whole) else keywords)
+    return given, (keywords | {"rounding_mode": "trunc"} if all(map(_is_whole, operands)) else keywords)
+
+
+def _is_whole(operand: Any) -> bool:
+    import torch
+
+    if isinstance(operand, torch.Tensor):
+        return not (operand.is_floating_point() or operand.is_complex())
+    return issubclass(operand.kind, int) if isinstance(operand, DataNumber) else isinstance(operand, int)
 
 
 def _refused(name: str) -> UnsupportedError:

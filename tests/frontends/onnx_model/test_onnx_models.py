@@ -540,8 +540,8 @@ def test_everything_without_a_lowering_is_listed_at_once() -> None:
         ("ai.onnx.ml", "TreeEnsembleClassifier", "trees"),
         ("ai.onnx.ml", "ZipMap", "'zipmap': False"),
         ("ai.onnx.preview.training", "Gradient", "as it infers"),
-        ("com.microsoft", "QMoE", "QuantFormat.QDQ"),
-        ("com.microsoft", "Sampling", "before ONNX Runtime's optimiser"),
+        ("com.microsoft", "QMoE", "export the experts"),
+        ("com.microsoft", "Sampling", "a loop around it"),
         ("own.operators", "Sampling", "operators of ai.onnx"),
     ],
 )

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from ..export_errors import user_location
+from ..export_errors import names_sizes, selecting_module, user_location
 from ..patches import original, patched
 from .boxes import boxes_together
 
 if TYPE_CHECKING:
     import sympy
+    from torch.nn import Module
 
 _HOME = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
 _MANY = 1 << 30
@@ -34,12 +35,14 @@ class Asked:
         answer: whether the trace goes on as if it holds.
         place: file and line of the model's code that asked.
         environment: torch's, of the symbols.
+        selecting: the module that was selecting boxes then; empty for none.
     """
 
     condition: sympy.Basic
     answer: bool
     place: str
     environment: Any
+    selecting: str = ""
 
     @property
     def of_none(self) -> bool:
@@ -48,8 +51,8 @@ class Asked:
 
 
 @contextmanager
-def many_selected() -> Iterator[list[Asked]]:
-    """Trace as if every selection by data had many elements; yields the conditions that this answered."""
+def many_selected(module: Module) -> Iterator[list[Asked]]:
+    """Trace a model as if every selection by data had many elements; yields the conditions answered so."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     found: list[Asked] = []
@@ -65,7 +68,8 @@ def many_selected() -> Iterator[list[Asked]]:
             if answer is None:
                 raise
             place = user_location(traceback.extract_stack())
-            condition = Asked(asked, answer, place, self)
+            frames = (frame for frame, _ in reversed(list(traceback.walk_stack(None))))
+            condition = Asked(asked, answer, place, self, selecting_module(module, frames))
             if condition not in found:
                 found.append(condition)
             return sympy.sympify(answer)
@@ -81,7 +85,7 @@ def asks_for_size(error: BaseException) -> bool:
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     asked = getattr(error, "cond", None) if isinstance(error, GuardOnDataDependentSymNode) else None
-    return asked is not None and of_many(asked) is not None
+    return asked is not None and names_sizes(error) and of_many(asked) is not None
 
 
 def of_many(asked: sympy.Basic) -> bool | None:

@@ -134,7 +134,7 @@ def sides_left_out(
                 "assumes that the model computes for none what its other code does"
             )
         else:
-            raise size_error(place)
+            raise size_error(place, condition.selecting)
     return assumed[::-1], same[::-1]
 
 
