@@ -108,7 +108,7 @@ def _registered(module: Module) -> dict[str, Any]:
 
 
 def _names_alike(module: Module) -> dict[str, list[str]]:
-    """Return for each parameter or buffer all names of the same tensor, of which a trace makes several."""
+    """Return the name of each parameter or buffer -> all names of its tensor, as a trace has one for each."""
     tensors = _registered(module)
     names: dict[int, list[str]] = {}
     for name, tensor in tensors.items():

@@ -38,7 +38,7 @@ class Traced:
     Attributes:
         program: the program.
         notes: one for everything in it that is true of some inputs only.
-        asked: the conditions on how many elements selections have, of which it has one side.
+        asked: the conditions on how many elements data select; the program has one side of each.
     """
 
     program: ExportedProgram

@@ -1,4 +1,4 @@
-"""Exact sums in the place of those that torch's kernels of quantised layers saturate.
+"""Computes exact sums where torch's kernels of quantised layers saturate theirs.
 
 Kernels for processors without VNNI add two products of bytes in 16 bits. Sums of inputs up to 127 fit; those
 of inputs that use the whole byte (a tanh's, whose scale is fixed, or larger ones than were observed) may not.

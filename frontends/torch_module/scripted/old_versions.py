@@ -24,7 +24,7 @@ def as_written(version: int, name: str, given: Sequence[Any], keywords: dict[str
         keywords: those by name.
 
     Raises:
-        UnsupportedError: E203 for a form of which it is not known.
+        UnsupportedError: E203 for a form whose old result is unknown.
     """
     now = list(given)
     if name in ("div", "div_") and version < _TRUE_DIVISION and keywords.get("rounding_mode") is None:

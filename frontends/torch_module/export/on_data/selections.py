@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _HOME = "torch.fx.experimental.symbolic_shapes:ShapeEnv"
 _MANY = 1 << 30
-"""Elements of a selection of which everything is asked as of many."""
+"""A size that stands for many elements in every condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A condition on the sizes of selections by data, of which one answer was traced.
+    """A condition on how many elements data select, with the answer that the trace assumes.
 
     Attributes:
         condition: of torch's symbols.

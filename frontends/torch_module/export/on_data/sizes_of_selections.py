@@ -73,7 +73,7 @@ class SelectionSizes:
         return min(self.sizes.get(at, max(own, _SPARE)), most)
 
     def mask(self, flags: torch.Tensor) -> torch.Tensor:
-        """Return flags of which so many are true: the first of those that are, then others."""
+        """Return the flags with as many true as the run asks for: those that are true first, then others."""
         flags = flags != 0
         own = int(flags.sum())
         size = self._size(own, flags.numel())
@@ -85,7 +85,7 @@ class SelectionSizes:
         return chosen.reshape(flags.shape)
 
     def places(self, kept: torch.Tensor, rows: int) -> torch.Tensor:
-        """Return so many of the places of rows: the first of those that are kept, then others."""
+        """Return as many places of rows as the run asks for: those that are kept first, then others."""
         import torch
 
         size = self._size(len(kept), rows)
