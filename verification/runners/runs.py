@@ -297,7 +297,7 @@ class Saturating(Protocol):
 
     @property
     def saturated(self) -> list[str]:
-        """The names of the operators of which it did so in the runs so far."""
+        """The names of the operators whose sums it replaced in the runs so far."""
         ...
 
 

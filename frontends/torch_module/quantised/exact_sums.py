@@ -22,9 +22,8 @@ _KINDS = ("conv", "linear")
 _MOST = 2**15 - 1  # the largest number of 16 bits
 _NARROW = 127  # the largest input of which no kernel saturates sums
 
-_SHARE = (
-    2000  # one in so many floats may lie in the middle of two codes, which rounding of the floats decides
-)
+_SHARE = 2000
+"""One float in so many may lie in the middle of two codes, between which its rounding decides."""
 
 
 @contextmanager
