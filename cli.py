@@ -95,6 +95,9 @@ def invoke(arguments: list[str] | None = None) -> int:
     lang = language_of(sys.argv[1:] if arguments is None else arguments)
     try:
         result = main.main(arguments, "regraft", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except click.ClickException as error:
         if isinstance(error, click.UsageError) and error.ctx is not None:
             with error.ctx.scope(cleanup=False):

@@ -17,7 +17,17 @@ from .options import LoadOptions
 from .python_file import load_object, raised_below
 from .registry import Frontend, file_names, frontend, frontend_of_file, frontend_of_model
 
-__all__ = ["InputSpec", "Inputs", "LoadOptions", "arrays_of", "as_arrays", "read", "read_tree", "resolve"]
+__all__ = [
+    "InputSpec",
+    "Inputs",
+    "LoadOptions",
+    "arrays_of",
+    "as_arrays",
+    "read",
+    "read_tree",
+    "refuse_folder",
+    "resolve",
+]
 
 _REFERENCE = re.compile(r"(?P<where>.+):(?P<name>[^\W\d][\w.]*)\Z")
 
@@ -67,7 +77,7 @@ def resolve(model: object, options: LoadOptions) -> tuple[str, object]:
     if Path(model).is_file():
         _refuse_file(model)
     if Path(model).is_dir():
-        _refuse_folder(model)
+        refuse_folder(model)
     if not Path(model).exists():
         near = missing_file(model).hint
         raise UsageError(
@@ -116,14 +126,14 @@ def _refuse_file(model: str) -> None:
         raise UsageError("E001", f"expected a model, got `{model}`, which is {TITLES[kind]}", hint=_hint())
 
 
-def _refuse_folder(model: str) -> None:
+def refuse_folder(model: str) -> None:
     """Say what is in a folder that is named as a model, and what to name in its place.
 
     Raises:
-        UsageError: for one with files of models, or else of weights.
+        UsageError: for one with files of models, or else of weights (E001).
     """
     names = sorted(path.name for path in Path(model).iterdir() if path.is_file())
-    models = [name for name in names if name.endswith(tuple(_RENAMED.values()))]
+    models = [name for name in names if name.endswith((*_RENAMED.values(), "-symbol.json"))]
     if models:
         raise UsageError(
             "E001",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import click
 import pytest
 import torch
 from click.testing import CliRunner
 
 import regraft
-from regraft.cli import main
+from regraft.cli import invoke, main
 from regraft.ir import ModelError, missing_file
+from regraft.verification.runners.emitted_folder import import_model
 
 
 @pytest.mark.parametrize(
@@ -61,3 +64,36 @@ def test_the_hints_of_two_usual_slips_say_what_to_type() -> None:
         regraft.load(torch.nn.Embedding(5, 3), ["2x7"])
     done = CliRunner().invoke(main, ["explain", "RP999"])
     assert "hint: `regraft explain` lists all codes" in done.stderr
+
+
+def test_a_folder_of_mxnet_files_is_told_by_the_name_of_its_symbol(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    encoder = str(Path(__file__).parents[1] / "examples" / "encoder.onnx")
+    folder = tmp_path / "written"
+    folder.mkdir()
+    (folder / "net-symbol.json").touch()
+    (folder / "net-0000.params").touch()
+    for arguments in (["show", "written"], ["verify", encoder, "written"]):
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 2
+        assert "hint: name the file: written/net-symbol.json" in done.stderr
+
+
+def test_a_written_folder_whose_framework_is_missing_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.py").write_text("import torch\n", encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModelError, match=r"E105 expected `torch` to be installed") as raised:
+        import_model(tmp_path / "model.py", lambda *_: AssertionError())
+    assert raised.value.hint == 'pip install "regraft[torch]"'
+
+
+def test_no_command_prints_the_help_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(click, "echo", lambda text, err: told.append(text) if err else None)
+    assert invoke([]) == 2
+    (text,) = told
+    assert text.startswith("Usage: regraft")

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from ...formats.renames import computed, read_renames
+from ...ir import framework_refusal
 from .runs import Placeholder, Runner
 
 _numbers = itertools.count()
@@ -141,7 +142,7 @@ def import_model(
         edit: changes the tree of the file before it runs.
 
     Raises:
-        ModelError: when the file raises.
+        ModelError: when the file raises, or imports a framework that is missing (E105).
     """
     name = f"regraft_emitted_{next(_numbers)}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -158,5 +159,6 @@ def import_model(
             exec(compile(tree, str(path), "exec"), module.__dict__)  # noqa: S102 - as the import does
     except Exception as error:  # emitted code, which a user may have edited
         sys.modules.pop(name, None)
-        raise refusal("import", error, str(path)) from error
+        missing = framework_refusal(error, str(path), submodules=False)
+        raise missing or refusal("import", error, str(path)) from error
     return module

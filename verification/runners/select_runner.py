@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from ...frontends import refuse_folder
 from ...ir import Graph, Parameter, TensorData, UsageError
 from .onnx_runner import OnnxRunner
 from .paired_runner import PairedRunner
@@ -156,6 +157,8 @@ def target_runner(target: Target, *, threads: int | None = None, optimised: bool
     runtime = runtime_of_output(path)
     if runtime is not None:
         return runtime.load_for_outputs().output_runner(path, threads, optimised=optimised)
+    if path.is_dir():
+        refuse_folder(str(path))
     outputs = " or ".join(dict.fromkeys(row.output for row in reversed(RUNTIMES) if row.output))
     raise UsageError(
         "E001",
