@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from ...formats.renames import computed, read_renames
+from ...formats.renames import FOLDED, read_renames
 from ...ir import framework_refusal
 from .runs import Placeholder, Runner
 
@@ -120,7 +120,7 @@ def source_paths(folder: Path, modules: Iterable[tuple[str, Any]]) -> Paths:
         assert isinstance(rows, list)
         for source, target in renamed.items():
             sources[target] = (*sources.get(target, ()), source)
-        others = (row["target"] for row in rows if computed(str(row.get("transform"))))
+        others = (row["target"] for row in rows if str(row.get("transform")).partition(":")[0] == FOLDED)
         folded = {name.rpartition(".")[0] for name in others}
     # a module that only the target has may bear the path of another
     taken = {path for paths in sources.values() for path in paths}

@@ -23,7 +23,8 @@ class RegisterCalledLeaves(Pass):
         class that calls it.
 
     Leaves alone:
-        Leaves with parameters and modules with children.
+        Leaves with parameters, modules with children, and leaves that the caller reaches in a module that
+        nothing calls, such as a dict.
 
     Refuses:
         Nothing.
@@ -61,7 +62,7 @@ class RegisterCalledLeaves(Pass):
             if call.parent is None or not stateless:
                 continue
             parent = tree.module(home_of(tree, tree.call(call.parent).module))
-            if call.module in parent.children.values():
+            if _holds(tree, parent, call.module):
                 continue
             name = _free_name(tree, call.module, parent)
             twin = tree.add(leaf.class_name, parent.key, name)
@@ -73,6 +74,12 @@ class RegisterCalledLeaves(Pass):
                         move_regions(tree, other.key, made)
             changes.append(Change("MS118", f"its caller has one of its own, `{name}`", tree.path(parent.key)))
         return changes
+
+
+def _holds(tree: ModuleTree, parent: Module, leaf: int) -> bool:
+    """Whether a module contains a leaf, directly or in modules that nothing calls, such as a dict."""
+    inside = parent.children.values()
+    return leaf in inside or any(_holds(tree, tree.module(m), leaf) for m in inside if not tree.calls(m))
 
 
 def _free_name(tree: ModuleTree, leaf: int, parent: Module) -> str:

@@ -157,6 +157,37 @@ def test_packed_layers_become_source(to: str, tmp_path: Path) -> None:
         assert report.passed, report
 
 
+class Gated(nn.Module):
+    """A squeeze and excitation, whose coarse codes no output shows, in sequences that FX mode calls apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(4, 6, 3), nn.Hardswish())
+        self.gate = nn.Sequential(nn.Conv2d(6, 2, 1), nn.ReLU(), nn.Conv2d(2, 6, 1))
+        self.f = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        gate = nn.functional.hardsigmoid(self.gate(nn.functional.adaptive_avg_pool2d(x, 1)))
+        return self.f((x * gate).mean([2, 3]))
+
+
+@pytest.mark.parametrize("to", ["mindspore", "torch"])
+def test_every_call_of_dequantised_layers_is_compared(to: str, tmp_path: Path) -> None:
+    graph = regraft.load(by_graph(Gated()), (IMAGES,))
+    rewritten = regraft.rewrite(graph, dequantise=True, to=to).graph
+    regraft.save(rewritten, tmp_path / "net", to=to)
+    report = regraft.verify(graph, tmp_path / "net")
+    assert report.passed, report
+    assert [row.call for row in report.modules if row.isolated_passed] == [row.call for row in report.modules]
+    assert {"stem.1#1", "gate.2#1"} <= {row.call for row in report.modules}
+    weight = next(p for p in rewritten.parameters() if p.name == "gate.2.weight")
+    weight.data = weight.data.of(weight.data.numpy()[::-1].copy())
+    regraft.save(rewritten, tmp_path / "wrong", to=to)
+    report = regraft.verify(graph, tmp_path / "wrong")
+    assert report.first_divergence == "gate.2#1"
+
+
 def test_dequantised_layers_own_weights_that_train(tmp_path: Path) -> None:
     net = dynamic(nn.Sequential(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 5)))
     graph = regraft.rewrite(regraft.load(net, (ROWS,)), dequantise=True, to="torch").graph
