@@ -431,7 +431,10 @@ class Cases:
                 return None
             return not_run(case_of(together), source, error)
         rounding, rows = self._rounding(inputs, source), list[OutputRow]()
+        stopped = self._fusion.is_stopped
         for at, kind in enumerate(MIXED):
+            if self._fusion.is_stopped is not stopped:  # by the example before
+                target, stopped = self.sides.target.run(inputs, calls=False), True
             self.covered.add(kind, together, batch_symbols(self.graph))
             runs = example_of(source, at), example_of(target, at)
             redrawn = self._make_redraw(sizes, kind) if kind in KIND_OF_DRAW else None

@@ -37,6 +37,11 @@ class Fusion:
         self._sides, self._selections, self._equalities = sides, selections, equalities
         self._level, self._stopped = ExitStack(), False  # keeps the target without fusions
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the target runs without fusions from now on."""
+        return self._stopped
+
     def find_faults_at_other_level(
         self, case: str, inputs: Mapping[str, np.ndarray], source: Run, rounding: OutputRounding
     ) -> list[OutputRow]:

@@ -259,6 +259,29 @@ def test_a_wrong_number_of_a_packed_layer_is_found(fault: str, tmp_path: Path) -
     assert not regraft.verify(graph, path).passed
 
 
+def test_no_example_of_a_batch_is_judged_by_fusions_that_another_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels round otherwise by processor, so the fused runs are made to."""
+    from regraft.verification.runners.onnx_runner import OnnxRunner
+    from regraft.verification.runners.runs import Run
+
+    run = OnnxRunner.run
+
+    def run_coarsely(self: OnnxRunner, inputs: dict[str, np.ndarray], *, calls: bool = True) -> Run:
+        found = run(self, inputs, calls=calls)
+        coarse = self.fuses and len(inputs["x"]) == 5
+        outputs = [(name, array + np.float32(0.5) if coarse else array) for name, array in found.outputs]
+        return Run(outputs, found.calls, found.store)
+
+    graph = regraft.load(eager(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 5), x=ROWS), (ROWS,))
+    regraft.save(regraft.rewrite(graph), tmp_path / "net.onnx")
+    monkeypatch.setattr(OnnxRunner, "run", run_coarsely)
+    report = regraft.verify(graph, tmp_path / "net.onnx")
+    assert report.passed, report
+    assert any("runs operators one by one" in note for note in report.notes)
+
+
 def test_a_layer_without_a_form_is_named() -> None:
     class Packing(Recurrent):
         def forward(self, x: Tensor) -> Tensor:
