@@ -57,6 +57,15 @@ class Bending:
         numbers = [n for n, b in enumerate(self.bends) if self._graph.operator(b.node).op_type == "Where"]
         return any((n, r) in self.unseen for n in numbers for r in (0, 1)) and self._note(inputs, numbers)
 
+    def amplify_inputs(self, first: Mapping[str, np.ndarray]) -> dict[float, dict[str, np.ndarray]]:
+        """Return inputs multiplied, by the factors at which they reach regions that nothing else did."""
+        found: dict[float, dict[str, np.ndarray]] = {}
+        for factor in WHOLE if self.unseen else ():
+            inputs = {name: multiply_floats(array, factor) for name, array in first.items()}
+            if self.note(inputs):
+                found[factor] = inputs
+        return found
+
     def _note(self, inputs: Mapping[str, np.ndarray], numbers: Sequence[int] | range) -> bool:
         if not self.unseen:
             return False

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir import Graph, ModelError
 from .axes import TurnedRunner, find_axes
-from .bending import WHOLE, Bending, multiply_floats
+from .bending import Bending, multiply_floats
 from .branches import branches
 from .compare import RANDOM, kind_of
 from .conditioning import Rounding
@@ -171,7 +171,7 @@ class Cases:
             outputs += self._contradict_assumptions(sizes)
         if varied:
             outputs += self._run_kinds(sizes, mixed)
-            scaled = self._amplify(first)
+            scaled = self._bending.amplify_inputs(first)
             if self._has_epsilon and drawn:
                 scaled[FACTOR] = {name: multiply_floats(array, FACTOR) for name, array in first.items()}
             for factor, given in scaled.items():
@@ -442,15 +442,6 @@ class Cases:
             alone = {name: array[at : at + 1] for name, array in inputs.items()}
             rows += self._judge_rows(case, inputs, runs, ExampleRounding(rounding, at), redrawn, alone)
         return rows
-
-    def _amplify(self, first: Arrays) -> dict[float, Arrays]:
-        """Return the first inputs multiplied, for factors that reach regions nothing else did."""
-        found: dict[float, Arrays] = {}
-        for factor in WHOLE if self._bending.unseen else ():
-            inputs = {name: multiply_floats(array, factor) for name, array in first.items()}
-            if self._bending.note(inputs):
-                found[factor] = inputs
-        return found
 
     def _make_redraw(self, sizes: dict[str, int], kind: str | float) -> Callable[[], Arrays]:
         """Return a function that draws again: inputs of a kind, or multiplied normal inputs."""
