@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 IGNORED = frozenset(
     {
+        "aten._assert_async.default",
         "aten._assert_async.msg",
         "aten._assert_scalar.default",
         "aten._assert_tensor_metadata.default",

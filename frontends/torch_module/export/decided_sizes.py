@@ -17,6 +17,7 @@ from itertools import islice, product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..nodes import IGNORED
 from .evaluation_mode import dry_run
 from .export_errors import user_location
 from .patches import original, patched
@@ -280,7 +281,7 @@ def run_program(
             return found
 
         def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-            if str(target) in _CHECKS:  # which the graph has not
+            if str(target) in IGNORED:  # the graph has no checks
                 return None
             least = _LEAST.get(str(target))
             if least is not None and not args[0].numel() and args[0].is_floating_point():
@@ -298,9 +299,6 @@ def run_program(
     return results[len(results) - len(program.graph_signature.user_outputs) :]
 
 
-_CHECKS = {
-    f"aten.{name}.default" for name in ("_assert_scalar", "_assert_async", "sym_constrain_range_for_size")
-}
 _LEAST = {"aten.max.default": -float("inf"), "aten.min.default": float("inf")}
 """Operator -> its result of no numbers in the graph, which torch refuses."""
 
