@@ -64,11 +64,11 @@ class Fusion:
         try:
             with runner.fusing(not runner.fuses):
                 target = runner.run(inputs, calls=False)
+                rows = self._sides.outputs(f"{case}, {words}", source, target, rounding)
+                rows = self._selections.judge(rows, inputs, source, target)  # runs the target again
         except ModelError as error:
             self._sides.notes.append(f"the target was not tried {words}: {error.message}")
             return []
-        rows = self._sides.outputs(f"{case}, {words}", source, target, rounding)
-        rows = self._selections.judge(rows, inputs, source, target)
         rows = self._equalities.excuse_rounded(inputs, source, target, rows)
         wrong = [row for row in rows if not row.passed]
         if not wrong or runner.fuses:

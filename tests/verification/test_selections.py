@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import regraft
+from regraft.verification.runners.onnx_runner import OnnxRunner
 
 
 class Best(nn.Module):
@@ -40,6 +41,53 @@ def test_scores_a_few_units_apart_may_exchange_rows(x: torch.Tensor, tmp_path: P
     report = regraft.verify(graph, written(Best(), x, tmp_path / "net.onnx"))
     assert report.passed, report.render()
     assert "rounding decides what is selected" in report.render()
+
+
+class Wide(nn.Module):
+    """The best of what convolutions give, which ONNX Runtime computes in blocks of channels.
+
+    An optimised file has another convolution for the BatchNorm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(2)
+        layers = [nn.Conv2d(a, b, 3, bias=False) for a, b in ((3, 64), (64, 64), (64, 3))]
+        norm = nn.BatchNorm2d(64)
+        norm.register_buffer("running_var", torch.linspace(0.5, 2.0, 64))
+        self.body = nn.Sequential(layers[0], nn.ReLU(), layers[1], norm, nn.ReLU(), layers[2])
+        for layer in layers:
+            nn.init.normal_(layer.weight, std=layer.weight[0].numel() ** -0.5, generator=generator)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        scores = self.body(x).flatten()
+        return scores, scores.topk(100)[1]
+
+
+class Saturated(Wide):
+    """The same by scores of which many are close to 1."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        scores, rows = self.body(x).flatten(1)[0], torch.arange(2028.0)
+        at = (scores * 2 + 12).sigmoid().topk(100)[1]
+        return scores, rows[at]
+
+
+def test_rows_may_be_exchanged_with_and_without_fusions(tmp_path: Path) -> None:
+    image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(4))
+    graph = regraft.load(Saturated().eval(), (image,), dynamic_batch=False)
+    report = regraft.verify(graph, written(Saturated().eval(), image, tmp_path / "net.onnx"))
+    assert report.passed, report.render()
+
+
+@pytest.mark.parametrize("fuses", [True, False])
+def test_values_that_select_are_those_of_the_run(fuses: bool, tmp_path: Path) -> None:
+    image = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(4))
+    runner = OnnxRunner(written(Wide().eval(), image, tmp_path / "net.onnx"), optimised=fuses)
+    inputs = {runner.inputs[0]: image.numpy()}
+    (_, scores), _ = runner.run(inputs, calls=False).outputs
+    (selected,) = runner.selected_values(inputs)
+    runner.close()
+    assert (selected == scores).all()
 
 
 class Twice(nn.Module):

@@ -246,6 +246,13 @@ class OnnxRunner:
             self._session = self.session(self._as_written())
         return self._session
 
+    def _as_run(self, further: tuple[str, ...]) -> onnxruntime.InferenceSession:
+        """Return a session whose values are those of `run` to the last bit, in the same layout; cached."""
+        key = (None, further)
+        if key not in self._taking:
+            self._taking[key] = self.session(self._sliced.with_outputs(further))
+        return self._taking[key]
+
     def _as_written(self) -> onnx.ModelProto:
         """Return the model with the functions that the file has."""
         if self._calling is None:
@@ -308,7 +315,7 @@ class OnnxRunner:
         names = [name for name in dict.fromkeys(read) if name and name not in known]
         feeds = self._feeds(inputs)
         computed = [name for name in names if name not in feeds]
-        found = run_session(self._whole(tuple(computed)), computed, feeds) if computed else []
+        found = run_session(self._as_run(tuple(computed)), computed, feeds) if computed else []
         values = {**feeds, **dict(zip(computed, found, strict=True))}
         return [values[name] for name in names if values[name].dtype.kind == "f"]
 
