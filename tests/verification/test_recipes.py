@@ -73,6 +73,11 @@ def adamw(net: tnn.Module) -> dict[str, Any]:
     return {"loss": tnn.CrossEntropyLoss(), "optimizer": optimizer}
 
 
+def cosine(net: tnn.Module) -> dict[str, Any]:
+    made = adam(net)
+    return {**made, "schedule": torch.optim.lr_scheduler.CosineAnnealingLR(made["optimizer"], 20)}
+
+
 def by_epoch(net: tnn.Module) -> dict[str, Any]:
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
@@ -397,7 +402,19 @@ WRONG: dict[str, tuple[Any, Any, str, str]] = {
         sgd,
         port_of_sgd(clip=None),
         "clip norm: 1 in the source, none in the target",
-        "ops.clip_by_global_norm(gradients, 1)",
+        'ops.clip_by_global_norm(gradients, 1)` before the optimizer is called, and `"clip_norm": 1` in the',
+    ),
+    "rates of another form": (
+        cosine,
+        ported(lambda p: nn.Adam(p, 1e-3)),
+        "learning rate: at step",
+        "the source's rates, one for each step, as a list in `nn.Adam`",
+    ),
+    "rates of an optimizer that takes no list": (
+        cosine,
+        ported(lambda p: experimental.Adam(p, 1e-3)),
+        "learning rate: at step",
+        'mindspore.experimental.optim.lr_scheduler.LambdaLR(optimizer, …)`, and `"schedule"` in the recipe',
     ),
     "clipping of scaled gradients": (
         lambda net: {**adam(net), "clip_norm": 1.0},

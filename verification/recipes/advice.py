@@ -323,6 +323,14 @@ def _centralised(asked: Asked) -> Advice:
     return "", f"groups {how} `grad_centralization` in `{asked.optimizer}`"
 
 
+def _rates(asked: Asked) -> Advice:
+    if not asked.has_torchs_arguments:
+        return "", f"the source's rates, one for each step, as a list in `{asked.optimizer}`"
+    package = "torch.optim" if asked.target.framework == "torch" else _EXPERIMENTAL
+    schedule, key = f"{package}.lr_scheduler.LambdaLR(optimizer, …)", '"schedule"'
+    return "", f"the source's rates by `{schedule}`, and `{key}` in the recipe"
+
+
 def _held(asked: Asked) -> Advice:
     if asked.wanted == "yes":
         return "", f"give them to `{asked.optimizer}`"
@@ -342,32 +350,40 @@ def _bound(got: Setting) -> str:
     )
 
 
+def _ms_clipping(call: str, key: str) -> str:
+    return f"`gradients = {call}` before the optimizer is called, and `{key}` in the recipe"
+
+
+def _torch_clipping(call: str, key: str) -> str:
+    return f"`{call}` before `optimizer.step()`, and `{key}` in the recipe"
+
+
 def _ms_clip(asked: Asked) -> Advice:
     if asked.wanted is None:
         return "", _NO_CLIPPING
     call = f"ops.clip_by_global_norm(gradients, {asked.wanted:g})"
-    return _bound(asked.got), f"`gradients = {call}` before the optimizer is called"
+    return _bound(asked.got), _ms_clipping(call, f'"clip_norm": {asked.wanted:g}')
 
 
 def _torch_clip(asked: Asked) -> Advice:
     if asked.wanted is None:
         return "", _NO_CLIPPING
     call = f"torch.nn.utils.clip_grad_norm_(net.parameters(), {asked.wanted:g})"
-    return _bound(asked.got), f"`{call}` before `optimizer.step()`"
+    return _bound(asked.got), _torch_clipping(call, f'"clip_norm": {asked.wanted:g}')
 
 
 def _ms_clip_value(asked: Asked) -> Advice:
     if asked.wanted is None:
         return "", _NO_CLIPPING
     call = f"ops.clip_by_value(gradients, -{asked.wanted:g}, {asked.wanted:g})"
-    return _bound(asked.got), f"`gradients = {call}` before the optimizer is called"
+    return _bound(asked.got), _ms_clipping(call, f'"clip_value": {asked.wanted:g}')
 
 
 def _torch_clip_value(asked: Asked) -> Advice:
     if asked.wanted is None:
         return "", _NO_CLIPPING
     call = f"torch.nn.utils.clip_grad_value_(net.parameters(), {asked.wanted:g})"
-    return _bound(asked.got), f"`{call}` before `optimizer.step()`"
+    return _bound(asked.got), _torch_clipping(call, f'"clip_value": {asked.wanted:g}')
 
 
 def _scale(asked: Asked) -> Advice:
@@ -387,7 +403,8 @@ def _averages(asked: Asked) -> Advice:
     if asked.wanted is None:
         return "", "no averages of the weights"
     update = f"average += (1 - {asked.wanted}) * (weight - average)"
-    return "", f"`{update}` after every step, from the weights at the start"
+    key = f'"ema": {asked.wanted}'
+    return "", f"`{update}` after every step, from the weights at the start, and `{key}` in the recipe"
 
 
 def _precision(asked: Asked) -> Advice:
@@ -422,6 +439,7 @@ _SHARED: dict[str, Adviser] = {
     "dampening": _dampening,
     "rate decay": _rate_decay,
     "maximize": _maximize,
+    "learning rate": _rates,
     "centralised gradients": _centralised,
     "trained": _held,
     "gradients times": _scale,

@@ -19,7 +19,7 @@ class RateDifference:
         source: the source's in short.
         target: the target's.
         why: the kind of difference, in words.
-        advice: what to do about it, in words.
+        advice: what to do about it, in words; empty where that depends on the optimizer alone.
     """
 
     source: str
@@ -82,7 +82,7 @@ def _kind(a: np.ndarray, b: np.ndarray, scale: float) -> tuple[str, str]:
             f"the target's is {b[0] / a[0]:.4g} times the source's at every step",
             f"rates that are {a[0] / b[0]:.4g} times as large",
         )
-    return "", "the source's rates, one for each step: as a list in MindSpore, by a LambdaLR in torch"
+    return "", ""
 
 
 def _run(values: np.ndarray) -> int:

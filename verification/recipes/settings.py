@@ -110,7 +110,7 @@ def _updates(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -
             known = [s.get(name, ABSENT.get(name)) for s in (a.settings, b.settings)]
             if None not in known and known[0] != known[1]:  # None: it follows from another that differs
                 found.setdefault((name, known[0], known[1]), []).append(theirs)
-    yield from _rates(schedules, rates, len(held), target.place_of("schedule", "optimizer"))
+    yield from _rates(schedules, rates, len(held), target)
     place = target.place_of("optimizer")
     back = {theirs: mine for mine, theirs in held}
     for (name, mine, theirs), names in found.items():
@@ -141,7 +141,7 @@ def _rates(
     schedules: Mapping[tuple[int, int], tuple[Sequence[float], Sequence[float]]],
     held: Mapping[tuple[int, int], list[str]],
     count: int,
-    place: str,
+    recipe: Recipe,
 ) -> Iterator[RecipeRow]:
     folded: dict[tuple[str, str, str, str], list[str]] = {}
     for key, (mine, theirs) in schedules.items():
@@ -149,9 +149,11 @@ def _rates(
         if found is not None:
             row = (found.source, found.target, found.why, found.advice)
             folded.setdefault(row, []).extend(held[key])
+    place = recipe.place_of("schedule", "optimizer")
     for (mine, theirs, why, advice), names in folded.items():
         some = tuple(names) if len(names) < count else ()
-        yield RecipeRow("learning rate", mine, theirs, True, some, why, advice, place)
+        fix = advice or advise(Asked("learning rate", mine, theirs, recipe))[1]
+        yield RecipeRow("learning rate", mine, theirs, True, some, why, fix, place)
 
 
 def compare_values(
