@@ -85,11 +85,13 @@ class TurnedRunner(ForwardingRunner):
             return self._runner.run_module(call, inputs)
         return _turn(self._runner.run_module(call, _turn_back(inputs, axes.inputs)), axes.outputs)
 
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the model with other values in place of what one call returns; see `Runner`."""
-        axes = self._axes.get(call)
-        given = outputs if axes is None else _turn_back(outputs, axes.outputs)
-        return self.turned(self._runner.run_with(inputs, call, given))
+    def run_with(self, inputs: Mapping[str, np.ndarray], given: Mapping[str, Sequence[np.ndarray]]) -> Run:
+        """Run the model with other values in place of what some calls return; see `Runner`."""
+        turned = {
+            call: _turn_back(outputs, self._axes[call].outputs) if call in self._axes else outputs
+            for call, outputs in given.items()
+        }
+        return self.turned(self._runner.run_with(inputs, turned))
 
 
 class _Samples:

@@ -16,6 +16,7 @@ from .report import ModuleRow
 from .rounded_values import LAYER, LAYERS, Allowed, compare_rounded
 from .runners.runs import CallRecord, Run, Runner
 
+_AT = " at its boundary"
 _LEAVES = "other values leave it in the target, with which what comes behind it is right"
 
 
@@ -95,6 +96,8 @@ class ModuleComparison:
             rows[name] = _judge(finding, doubt, agree=agree)
             if rows[name].isolated_passed is False and name in parents:
                 wrong.add(parents[name])
+        if agree:
+            self._settle_rounded(findings, rows)
         while not agree:  # the first to be named is looked at as closely as where outputs agree
             name = self.culprit([rows[name] for name in findings])
             if name is None or rows[name].isolated_passed is not False:
@@ -191,7 +194,7 @@ class ModuleComparison:
         """
         given = [finding.record.outputs[i] for i in finding.pairs]
         try:
-            run = self._runner.run_with(self._inputs, finding.row.call, given)
+            run = self._runner.run_with(self._inputs, {finding.row.call: given})
         except ModelError:
             return False
         outputs = zip(self._source.outputs, self._target.outputs, run.outputs, strict=False)
@@ -209,6 +212,50 @@ class ModuleComparison:
                 if _is_worsened(other.record.inputs[i], a, b, self._rounding.entering(name, i)):
                     return False
         return True
+
+    def _settle_rounded(self, findings: Mapping[str, _Finding], rows: dict[str, ModuleRow]) -> None:
+        """Judge the edges of a quantised model that differ though all outputs agree.
+
+        Coarse outputs hide a fault before them, and layers spread what rounding decides. Where every call
+        gives the source's own values, what enters each is right if the code between the calls is.
+
+        Args:
+            findings: call -> what was found.
+            rows: call -> its row, which may change.
+        """
+        calls = self._source.calls
+        left = [name for name, row in rows.items() if row.passed is None and findings[name].alone is not None]
+        if not left or not any(record.rounded for record in calls.values()):
+            return
+        given = {name: [f.record.outputs[i] for i in f.pairs] for name, f in findings.items() if _fits(f)}
+        try:
+            run = self._runner.run_with(self._inputs, given)
+        except ModelError:
+            return
+        wrong = {name: off for name, f in findings.items() if (off := self._entering(f, run.calls.get(name)))}
+        for name, off in wrong.items():
+            reason = f"entered by other values, though all calls before it give the source's own: {off}"
+            rows[name] = replace(rows[name], passed=False, reason=reason)
+        for name in left if not wrong else ():
+            off = rows[name].reason.partition(_AT)[0]
+            reason = f"{off} at its boundary; alone, and behind the source's own values, it is right"
+            rows[name] = replace(rows[name], passed=True, reason=reason)
+
+    def _entering(self, finding: _Finding, found: CallRecord | None) -> str:
+        """Explain how what enters a call is more than a step off; empty if it is not."""
+        record = finding.record
+        for i, array in zip(finding.chosen or (), () if found is None else found.inputs, strict=False):
+            wanted = record.inputs[i]
+            close = (
+                compare_rounded(wanted, array, LAYER)
+                if record.entered_rounded and record.entered_rounded[i]
+                else None
+            )
+            if close is None:
+                close = compare(wanted, array, self._rounding.entering(finding.row.call, i))
+            if not close.passed:
+                return close.reason
+        return ""
 
     def _worst(
         self,
@@ -278,6 +325,15 @@ def _judge(finding: _Finding, doubt: str, *, agree: bool) -> ModuleRow:
             row, passed=None, reason=f"{row.reason} at its boundary, and no output shows it; {right}"
         )
     return replace(row, reason=f"at its boundary: {row.reason}")
+
+
+def _fits(finding: _Finding) -> bool:
+    """Whether the source's values can stand in the place of what a call gives in the target."""
+    found = () if finding.found is None else finding.found.outputs
+    given = [finding.record.outputs[i] for i in finding.pairs]
+    return bool(given) and all(
+        (a.shape, a.dtype) == (b.shape, b.dtype) for a, b in zip(given, found, strict=True)
+    )
 
 
 def _is_worsened(wanted: np.ndarray, before: np.ndarray, now: np.ndarray, by: Yardstick) -> bool:

@@ -189,9 +189,9 @@ class DecoderRunner(ForwardingRunner):
         """Run one module call on its own; see `Runner`."""
         return self._runner.run_module(call, inputs)
 
-    def run_with(self, inputs: Arrays, call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the model with other values in place of what one call returns; see `Runner`."""
-        return self._runner.run_with(inputs, call, outputs)
+    def run_with(self, inputs: Arrays, given: Mapping[str, Sequence[np.ndarray]]) -> Run:
+        """Run the model with other values in place of what some calls return; see `Runner`."""
+        return self._runner.run_with(inputs, given)
 
     def trace(self, streams: Arrays) -> Traced:
         """Run over all tokens, and return the caches too."""

@@ -58,9 +58,9 @@ class EagerRunner(ABC):
         """Run the module; see `Runner`."""
         return self._run(inputs, calls, {})
 
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the module with other values in place of what one call returns; see `Runner`."""
-        return self._run(inputs, True, {call: outputs})
+    def run_with(self, inputs: Mapping[str, np.ndarray], given: Mapping[str, Sequence[np.ndarray]]) -> Run:
+        """Run the module with other values in place of what some calls return; see `Runner`."""
+        return self._run(inputs, True, given)
 
     @abstractmethod
     def _run(

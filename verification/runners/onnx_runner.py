@@ -218,15 +218,17 @@ class OnnxRunner:
             for call, record in self.calls.items()
         }
 
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the model with other values in place of what one call returns; see `Runner`."""
+    def run_with(self, inputs: Mapping[str, np.ndarray], given: Mapping[str, Sequence[np.ndarray]]) -> Run:
+        """Run the model with other values in place of what some calls return; see `Runner`."""
         feeds = self._feeds(inputs)
-        values = {**feeds, **dict(zip(self.calls[call]["outputs"], outputs, strict=True))}
+        values = dict(feeds)
+        for call, outputs in given.items():
+            values.update(zip(self.calls[call]["outputs"], outputs, strict=True))
         edges = [n for r in self.calls.values() for n in [*r["inputs"], *r["outputs"]]]
         wanted = [n for n in dict.fromkeys([*self.outputs, *edges]) if n not in values]
-        given, store = dict(values), ValueStore()
+        known, store = dict(values), ValueStore()
         for names in self._sliced.group_names(wanted, feeds, IN_MEMORY):
-            found = run_session(self.session(self._sliced.between(list(given), names)), names, given)
+            found = run_session(self.session(self._sliced.between(list(known), names)), names, known)
             values.update(zip(names, map(store.keep, found), strict=True))
         return Run([(name, values[name]) for name in self.outputs], self._records(values), store)
 

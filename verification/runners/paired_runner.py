@@ -83,11 +83,10 @@ class PairedRunner:
         """Run a layer in the place of that of one call; see `Replacing`."""
         return cast(Replacing, self._runner).run_part(_rename_call(call, self._theirs), part, inputs)
 
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the target with other values in place of what one call returns; see `Runner`."""
-        return self._rename_calls(
-            self._runner.run_with(self._cast(inputs), _rename_call(call, self._theirs), outputs)
-        )
+    def run_with(self, inputs: Mapping[str, np.ndarray], given: Mapping[str, Sequence[np.ndarray]]) -> Run:
+        """Run the target with other values in place of what some calls return; see `Runner`."""
+        renamed = {_rename_call(call, self._theirs): outputs for call, outputs in given.items()}
+        return self._rename_calls(self._runner.run_with(self._cast(inputs), renamed))
 
     def step(self, inputs: Mapping[str, np.ndarray], seed: int, ranks: Sequence[int] = ()) -> Step:
         """Make one training step, with the target's own names of parameters; see `Trainer`."""

@@ -31,6 +31,7 @@ class CallRecord:
         outputs: what left.
         alone: whether it is the source's function of what enters; a pass may have done its beginning before.
         rounded: which outputs are integers that stand for floats, and were rounded; empty where none is.
+        entered_rounded: which inputs are such integers; empty where none is.
     """
 
     class_name: str
@@ -38,6 +39,7 @@ class CallRecord:
     outputs: list[np.ndarray]
     alone: bool = True
     rounded: tuple[bool, ...] = ()
+    entered_rounded: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,13 @@ class Runner(Protocol):
         """Run one module call on its own, on inputs in the order of its `CallRecord` in the last `run`."""
         ...
 
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the model with other values in place of what one call returns, in the order of its record."""
+    def run_with(self, inputs: Mapping[str, np.ndarray], given: Mapping[str, Sequence[np.ndarray]]) -> Run:
+        """Run the model with other values in place of what the calls named return.
+
+        Args:
+            inputs: as of `run`.
+            given: call -> what it is to return, in the order of its record.
+        """
         ...
 
     def altered(

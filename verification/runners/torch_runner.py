@@ -330,14 +330,21 @@ class TorchRunner(EagerRunner):
             if is_dynamo_compiling() or _is_transformed():
                 return None
             has_left = True
-            entered, name, inputs = open_.pop()
-            assert entered is module
+            own, name, inputs = open_.pop()
+            assert own is module
             if name in given:
                 result = replace_tensors(result, list(map(tensor_of, given[name])))
             outputs = [keep(self._values(x)) for x in tensors_in(result)]
             rounded = tuple(x.is_quantized for x in tensors_in(result))
+            entered = tuple(
+                x.like is not None for x in self._arguments[name][1] if isinstance(x, Placeholder)
+            )
             records[name] = CallRecord(
-                type(module).__name__, inputs, outputs, rounded=rounded if any(rounded) else ()
+                type(module).__name__,
+                inputs,
+                outputs,
+                rounded=rounded if any(rounded) else (),
+                entered_rounded=entered if any(entered) else (),
             )
             others = self._instead(name, outputs)
             if others is not None:

@@ -39,9 +39,9 @@ class WholeRunner(ABC):
         """Run one call of the graph that was read, because the runtime runs the file as a whole."""
         return self._lowered.run_module(call, inputs)
 
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the graph that was read with other values in place of a call's."""
-        return self._lowered.run_with(inputs, call, outputs)
+    def run_with(self, inputs: Mapping[str, np.ndarray], given: Mapping[str, Sequence[np.ndarray]]) -> Run:
+        """Run the graph that was read with other values in place of some calls'."""
+        return self._lowered.run_with(inputs, given)
 
     @contextmanager
     def altered(

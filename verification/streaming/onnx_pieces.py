@@ -159,11 +159,12 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         named = [(name, values[name]) for name in self.outputs]
         return Run(named, self._records(values) if calls else {}, self._store)
 
-    def run_with(self, inputs: Mapping[str, np.ndarray], call: str, outputs: Sequence[np.ndarray]) -> Run:
-        """Run the model with other values in place of what one call returns; see `Runner`."""
-        given = {**self._feeds(inputs), **dict(zip(self.calls[call]["outputs"], outputs, strict=True))}
-        store = ValueStore()
-        values = self._compute(given, [*self.outputs, *self._edges()], store)
+    def run_with(self, inputs: Mapping[str, np.ndarray], given: Mapping[str, Sequence[np.ndarray]]) -> Run:
+        """Run the model with other values in place of what some calls return; see `Runner`."""
+        known, store = self._feeds(inputs), ValueStore()
+        for call, outputs in given.items():
+            known.update(zip(self.calls[call]["outputs"], outputs, strict=True))
+        values = self._compute(known, [*self.outputs, *self._edges()], store)
         return Run([(name, values[name]) for name in self.outputs], self._records(values), store)
 
     def run_module(self, call: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

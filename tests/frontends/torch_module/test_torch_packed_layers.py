@@ -15,7 +15,7 @@ from torch.ao.quantization import quantize_fx
 
 import regraft
 from regraft.api.targets import rewrite_file
-from regraft.ir import ModelError
+from regraft.ir import ModelError, TensorData
 from regraft.process.messages import say_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*quantiz")
@@ -186,6 +186,19 @@ def test_every_call_of_dequantised_layers_is_compared(to: str, tmp_path: Path) -
     regraft.save(rewritten, tmp_path / "wrong", to=to)
     report = regraft.verify(graph, tmp_path / "wrong")
     assert report.first_divergence == "gate.2#1"
+
+
+def test_wrong_code_between_calls_is_found_where_no_output_shows_it(tmp_path: Path) -> None:
+    graph = regraft.load(by_graph(Gated()), (IMAGES,))
+    rewritten = regraft.rewrite(graph, to="torch").graph
+    quantise = [n for n in rewritten.operators() if n.qualified_name == "QuantizeLinear"]
+    pooled = next(n for n in quantise if n.types[0] is not None and n.types[0].shape == ("N", 6, 1, 1))
+    rewritten.set_operand(pooled.key, 2, rewritten.add_constant(TensorData.of(np.uint8(1))))
+    regraft.save(rewritten, tmp_path / "net", to="torch")
+    report = regraft.verify(graph, tmp_path / "net")
+    assert all(row.passed for row in report.outputs)
+    assert report.first_divergence == "gate.0#1"
+    assert "entered by other values" in next(r.reason for r in report.modules if r.call == "gate.0#1")
 
 
 def test_dequantised_layers_own_weights_that_train(tmp_path: Path) -> None:
