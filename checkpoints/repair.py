@@ -156,9 +156,25 @@ class Fit:
             lines.append(f"regraft repair-checkpoint {model} {self.source} -o {target}")
         if p.clashing:
             lines.append(UNIQUE)
-        if not lines and (p.misfits or (p.unknown and p.absent)):
-            lines.append(f"regraft convert-checkpoint {self.source} {target} --like {model}")
+        convert = f"regraft convert-checkpoint {self.source} {target} --like {model}"
+        if not lines and self._may_convert():
+            lines.append(convert)
+        elif not lines and p.misfits:
+            lines.append(
+                f"the file's sizes where the net makes these layers, or `{convert} --map FILE`, whose FILE "
+                f"maps the layers to null"
+            )
         return lines
+
+    def _may_convert(self) -> bool:
+        """Whether the file has as many elements as the net lacks, in other layouts or under other names."""
+        p = self.placement
+        for name, members in p.misfits.items():
+            if all(prod(p.given[name].shape) != prod(m.data.shape) for m in members):
+                return False
+        lacking = sum(prod(member.data.shape) for member in p.absent)
+        spare = sum(prod(p.given[name].shape) for name in p.unknown)
+        return lacking <= spare and bool(p.misfits or lacking)
 
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON values."""

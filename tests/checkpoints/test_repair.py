@@ -159,8 +159,28 @@ def test_shapes_that_do_not_fit_are_said_with_both(nets, tmp_path):
     assert result.exit_code == 1
     assert result.output.startswith("DOES NOT FIT: 3 tensors")
     assert "`a.weight` is [3, 2] in the file, and `a.weight` [4, 2] in the net" in result.output
+    advised = f"`regraft convert-checkpoint {old} old.repaired.ckpt --like {path}:Wide --map FILE`"
+    assert advised in result.output
+    typed = ["convert-checkpoint", old, tmp_path / "typed.ckpt", "--like", f"{path}:Wide"]
+    (tmp_path / "map.json").write_text('{"a": null, "b.weight": null}')
+    assert invoke(*typed).exit_code == 2
+    assert invoke(*typed, "--map", tmp_path / "map.json").exit_code == 0
+    assert set(read_checkpoint(tmp_path / "typed.ckpt")) == {"b.bias"}
     assert invoke("repair-checkpoint", f"{path}:Wide", old, "-o", tmp_path / "n.ckpt").exit_code == 1
     assert set(read_checkpoint(tmp_path / "n.ckpt")) == {"b.bias"}
+
+
+def test_a_conversion_is_advised_only_if_the_file_has_enough_elements(nets, tmp_path):
+    path, _ = nets
+    for name, saved, told in (
+        ("other names", {"x.weight": [3, 2], "x.bias": [3]}, True),
+        ("a bias too few", {"x.weight": [3, 2]}, False),
+    ):
+        held = {"b.weight": [2, 3], "b.bias": [2], **saved}
+        file = tmp_path / f"{name}.ckpt"
+        ms.save_checkpoint([{"name": n, "data": ms.ops.ones(s)} for n, s in held.items()], str(file))
+        advice = fit(f"{path}:Plain", file).advice
+        assert [line.startswith("regraft convert-checkpoint") for line in advice] == [True] * told, name
 
 
 def test_a_shape_tells_whose_a_tensor_is(nets, tmp_path):
