@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..formats.files import settle_beside
+from ..formats.files import settle_beside, staged
 from ..frontends import Inputs
-from ..ir import Graph
+from ..ir import Graph, UsageError
 from ..process.entry import public_call
 from ..process.progress import phase
 from .verdicts import folded, read_back
@@ -48,6 +49,7 @@ def certify(
 
     Raises:
         ModelError: when a side cannot be read as a graph, or their inputs differ.
+        UsageError: when the files cannot be written, or the tensors' would replace another's (E002).
     """
     from ..verification.certificate import certify_graphs
     from . import load
@@ -55,7 +57,13 @@ def certify(
     settle_beside(source, target)
     graph = source if isinstance(source, Graph) else load(source, inputs, **options)
     other = target if isinstance(target, Graph) else read_back(target, graph, options)
-    return certify_graphs(graph, other, Path(output), folded=folded(graph), seed=seed, units=units)
+    path = Path(output)
+    beside = path.with_suffix(".safetensors")
+    if beside.exists() and not path.exists():  # no tensors of an earlier certificate: a checkpoint, maybe
+        raise UsageError("E002", f"`{beside}` exists already", hint="give --output another name")
+    with staged(path.parent, [path.name, beside.name], force=True) as stage:
+        made = certify_graphs(graph, other, stage / path.name, folded=folded(graph), seed=seed, units=units)
+    return replace(made, path=path, tensors=beside if made.tensors else None)
 
 
 def certificate_beside(output: Path) -> Path:

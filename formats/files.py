@@ -62,11 +62,14 @@ def staged(
     home = next((p for p in (where, *where.parents) if p.is_dir()), where)
     try:
         own = OwnFolder(home, ".regraft-", 0o777, _finish)
-        new = own.path / "new"
-        new.mkdir()
     except OSError as error:
         raise UsageError("E002", f"cannot write to `{target}`: {error.strerror}") from error
     try:
+        new = own.path / "new"
+        try:
+            new.mkdir()
+        except OSError as error:
+            raise UsageError("E002", f"cannot write to `{target}`: {error.strerror}") from error
         yield new
         written = [name for name in names if (new / name).is_file()]
         _refuse(target, written, force)

@@ -114,6 +114,17 @@ class TestFullDisk:
         assert_refused(result, "no space left on device")
         assert_empty(disk)
 
+    def test_certificate(self, symbol: Path, disk: Path) -> None:
+        result = invoke("certify", symbol, symbol, "-o", disk / "c.json")
+        assert_refused(result, "no space left on device")
+        assert_empty(disk)
+
+    def test_without_a_byte_left(self, symbol: Path, disk: Path) -> None:
+        (disk / "fill").write_bytes(b"0" * SMALL)
+        result = invoke("rewrite", symbol, "-o", disk / "n.onnx", "--no-verify")
+        assert_refused(result, "No space left on device")
+        assert [p.name for p in disk.iterdir()] == ["fill"]
+
     def test_what_was_there_is_kept(self, symbol: Path, disk: Path) -> None:
         (disk / "n.onnx").write_bytes(b"mine")
         result = invoke("rewrite", symbol, "-o", disk / "n.onnx", "--force")

@@ -54,7 +54,11 @@ class OwnFolder:
                     break
                 self._unlock()
         _held[self.path] = self
-        self.sign({})
+        try:
+            self.sign({})
+        except OSError:  # a full disk
+            self.remove()
+            raise
 
     def sign(self, further: dict[str, object]) -> None:
         """Write the mark file, whose content `signature` returns."""

@@ -10,7 +10,7 @@ import pytest
 
 from regraft import certify
 from regraft.benchmarks.mutation import hostile
-from regraft.ir import Graph, parse
+from regraft.ir import Graph, UsageError, parse
 from regraft.ir.nodes import Parameter
 from regraft.ir.tensors import TensorData
 from regraft.passes import parse_pass, run_passes
@@ -171,6 +171,16 @@ def flat(text: str) -> str:
     if inner:
         rows, text = [f"  %i = {inner[2]}"], f"{inner[1]}(%i{inner[3]}"
     return "\n".join([*rows, f"  %y = {text}"])
+
+
+def test_tensors_of_a_certificate_replace_no_checkpoint(tmp_path: Path) -> None:
+    source, (checkpoint, again) = filled(CONV), (tmp_path / "model.safetensors", tmp_path / "c.json")
+    checkpoint.write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"E002 `.*model.safetensors` exists already"):
+        certify(source, source, output=tmp_path / "model.json")
+    assert [path.name for path in tmp_path.iterdir()] == [checkpoint.name]
+    for _ in range(2):  # its own are replaced
+        assert certify(source, source, output=again).files == [again, again.with_suffix(".safetensors")]
 
 
 @pytest.mark.parametrize(("own", "other", "equal"), TYPED)
