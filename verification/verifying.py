@@ -30,7 +30,7 @@ from .proof import find_unproven
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.onnx_runner import OnnxRunner
 from .runners.registry import is_source_folder, renames_of_output
-from .runners.runs import Run, Runner, Saturating
+from .runners.runs import Run, Runner, Correcting
 from .runners.select_runner import (
     Target,
     can_train,
@@ -213,8 +213,8 @@ def verify(
         agreed = _given(source, inputs, seed) if all(row.passed for row in outputs) else None
         nodes = _nodes(sides, inputs, seed, threads)
         structure, notes = _structure(sides, target, renames, agreed, train=train)
-        if isinstance(sides.source, Saturating) and sides.source.saturated:
-            sides.notes.append(_describe_saturation(sides.source.saturated))
+        if isinstance(sides.source, Correcting):
+            sides.notes += _describe_corrections(sides.source)
         drawn = None
         if laws and isinstance(target, (str, Path)) and is_source_folder(Path(target)):
             from .two_nets.emitted import emitted_laws
@@ -260,12 +260,22 @@ def verify(
             runner.close()
 
 
-def _describe_saturation(operators: Sequence[str]) -> str:
-    names = ", ".join(f"`{name}`" for name in operators)
-    return (
-        f"sums of {names} saturate in torch's kernels on this processor, where inputs use the whole byte; "
-        "the source is compared with exact sums, which a processor with VNNI gives"
-    )
+def _describe_corrections(source: Correcting) -> list[str]:
+    """Return notes on the kernels of the source's framework that were corrected."""
+    notes: list[str] = []
+    if source.saturated:
+        names = ", ".join(f"`{name}`" for name in source.saturated)
+        notes.append(
+            f"sums of {names} saturate in torch's kernels on this processor, where inputs use the whole byte; "
+            "the source is compared with exact sums, which a processor with VNNI gives"
+        )
+    if source.mixed:
+        names = ", ".join(f"`{name}`" for name in source.mixed)
+        notes.append(
+            f"torch's QNNPACK exchanges elements in {names} of tensors whose channels lie last in memory, as "
+            "convolutions give them; the source is compared with each element in its place"
+        )
+    return notes
 
 
 def _given(graph: Graph, inputs: Mapping[str, Array] | None, seed: int) -> dict[str, Array]:

@@ -299,12 +299,17 @@ class RoundsLike(Protocol):
 
 
 @runtime_checkable
-class Saturating(Protocol):
-    """A runner that takes exact sums where kernels of its framework saturate."""
+class Correcting(Protocol):
+    """A runner that corrects kernels of its framework that saturate sums or exchange elements."""
 
     @property
     def saturated(self) -> list[str]:
         """The names of the operators whose sums it replaced in the runs so far."""
+        ...
+
+    @property
+    def mixed(self) -> list[str]:
+        """The names of the operators whose elements it put back in the runs so far."""
         ...
 
 

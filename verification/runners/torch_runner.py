@@ -68,6 +68,7 @@ class TorchRunner(EagerRunner):
         self._widens = double
         self._errors: KernelErrors = {}
         self._saturated: set[str] = set()
+        self._mixed: set[str] = set()
         self.runtime = f"PyTorch {torch.__version__} (evaluation mode{', float64' if double else ''})"
 
     @cached_property
@@ -175,7 +176,7 @@ class TorchRunner(EagerRunner):
         import torch
 
         frozen = _Frozen(self._modules)
-        with frozen, Untouched(self._model) as kept, torch.no_grad(), plainly(), self._sums():
+        with frozen, Untouched(self._model) as kept, torch.no_grad(), plainly(), self._corrected():
             yield kept
 
     @cached_property
@@ -185,18 +186,27 @@ class TorchRunner(EagerRunner):
 
         return not self._programme and is_quantised(self._model)
 
-    def _sums(self) -> AbstractContextManager[object]:
-        """Return a with block in which quantised layers add up exactly."""
+    @contextmanager
+    def _corrected(self) -> Iterator[None]:
+        """Open a with block in which quantised layers add up exactly, and clamps keep the places of elements."""
         if not self._is_quantised:
-            return nullcontext()
+            yield
+            return
+        from ...frontends.torch_module.quantised.clamps import clamps_in_order
         from ...frontends.torch_module.quantised.exact_sums import exact_sums
 
-        return exact_sums(self._saturated)
+        with exact_sums(self._saturated), clamps_in_order(self._mixed):
+            yield
 
     @property
     def saturated(self) -> list[str]:
-        """The quantised operators whose sums a kernel saturated so far; see `Saturating`."""
+        """The quantised operators whose sums a kernel saturated so far; see `Correcting`."""
         return sorted(self._saturated)
+
+    @property
+    def mixed(self) -> list[str]:
+        """The clamps whose kernel exchanged elements so far; see `Correcting`."""
+        return sorted(self._mixed)
 
     def _widening(self) -> AbstractContextManager[object]:
         """Return a with block that widens to float64 what the model makes or casts in less."""
@@ -394,7 +404,7 @@ class TorchRunner(EagerRunner):
         ]
         arguments, keywords = pytree.tree_unflatten(filled, spec)
         kept = Untouched(module)
-        with _Frozen(self._modules), kept, torch.no_grad(), plainly(), self._sums(), self._widening():
+        with _Frozen(self._modules), kept, torch.no_grad(), plainly(), self._corrected(), self._widening():
             for table, name, value in changed:  # by modules that were called before it in the recorded run
                 table[name].data = value.clone()
             try:

@@ -335,6 +335,17 @@ def test_sums_that_a_kernel_saturates_are_exact(tmp_path: Path) -> None:
     assert not regraft.verify(graph, tmp_path / "wrong.onnx").passed
 
 
+@pytest.mark.skipif("qnnpack" not in torch.backends.quantized.supported_engines, reason="no QNNPACK")
+@pytest.mark.parametrize("inplace", [False, True])
+def test_clamps_that_exchange_elements_are_corrected(inplace: bool, tmp_path: Path) -> None:
+    torch.backends.quantized.engine = "qnnpack"
+    graph = regraft.load(eager(nn.Conv2d(4, 6, 3), nn.ReLU6(inplace), nn.Conv2d(6, 2, 1)), (IMAGES,))
+    regraft.save(regraft.rewrite(graph), tmp_path / "net", to="torch")
+    report = regraft.verify(graph, tmp_path / "net")
+    assert report.passed, report
+    assert any("QNNPACK exchanges elements" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("agrees", [True, False])
 def test_sums_are_corrected_where_kernel_and_reading_agree_on_small_inputs(
     agrees: bool, monkeypatch: pytest.MonkeyPatch
