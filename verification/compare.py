@@ -61,6 +61,12 @@ _UNDECIDED = "decided by rounding alone"
 
 _INDISTINCT = "moved by rounding alone as far as its values differ"
 
+DECIDED = "rounding alone decides"
+"""Words of the remarks on results that passed though elements are others."""
+
+UNDECIDED = "differ where rounding alone decides"
+"""Words of those of which the difference is no measure."""
+
 RANDOM = "the source draws random numbers: two runs of it on equal inputs differ"
 """The reason for a failure of arrays that no run repeats."""
 

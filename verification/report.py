@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from ..ir import folded_markup, table_markup, text_markup
+from .compare import DECIDED, UNDECIDED
 from .coverage import Coverage
 from .report_text import render, tables_of, tell_causes
 
@@ -267,9 +268,13 @@ class Report:
                 to += f", {how.replace(' as read', '') if self.proved_against == 'graph' else how}"
             telling = [row for row in self.outputs if not row.unproven] or self.outputs
             if not (self.unshown and telling is self.outputs):
-                what += f", largest error {max(row.max_rel for row in telling):.2g} relative"
+                regular = [row for row in telling if UNDECIDED not in row.reason] or telling
+                what += f", largest error {max(row.max_rel for row in regular):.2g} relative"
             alone = [f"`{name}` ({why.partition(', and ')[0]})" for name, why in self.unshown.items()]
-            return f"{to}: {what}; no run shows {', '.join(alone)}" if alone else f"{to}: {what}"
+            what += f"; no run shows {', '.join(alone)}" if alone else ""
+            decided = dict.fromkeys(f"`{row.name}`" for row in telling if DECIDED in row.reason)
+            what += f"; rounding alone decides elements of {', '.join(decided)}" if decided else ""
+            return f"{to}: {what}"
         found = [] if self.recipes is None else [self.recipes.differences()]
         found += [] if self.steps is None else [self.steps.differences()]
         if failed:

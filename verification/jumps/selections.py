@@ -76,6 +76,9 @@ class Selections:
     ) -> list[OutputRow]:
         """Return rows in which what rounding selects is no fault.
 
+        Rows that others take the place of move as far as their values differ: a tolerance by how far rounding
+        moves an output passes any rows then. So those that passed by one are judged as those that failed are.
+
         Args:
             rows: of the outputs, in order.
             inputs: arrays by input name.
@@ -84,7 +87,8 @@ class Selections:
         """
         from ..streaming.deciding import costs_less_in_pieces
 
-        if not self._values or all(row.passed for row in rows) or not isinstance(self._source, Selecting):
+        doubtful = {at for at, row in enumerate(rows) if not row.passed or row.max_rel > IMPLAUSIBLE}
+        if not self._values or not doubtful or not isinstance(self._source, Selecting):
             return rows
         if costs_less_in_pieces(self._graph):
             return rows
@@ -98,17 +102,13 @@ class Selections:
         if units is None:
             return rows
         why = (
-            "rounding decides what is selected: both sides select alike by values that are at most "
-            f"{units} units in the last place apart"
+            "rounding alone decides what is selected: both sides select alike by values that are at "
+            f"most {units} units in the last place apart"
         )
         off = units * EPSILON["float32"]
         return [
-            row
-            if row.passed
-            else replace(
-                row, passed=True, reason=why, max_abs=off * float(np.abs(array).max(initial=0.0)), max_rel=off
-            )
-            for row, array in zip(rows, sides[0], strict=True)
+            row if at not in doubtful else _make_equal(row, sides[0][at], off, why)
+            for at, row in enumerate(rows)
         ]
 
     def _units_apart(self, inputs: Mapping[str, np.ndarray], source: Arrays, target: Arrays) -> int | None:
@@ -195,6 +195,13 @@ class Selections:
             further.append((f"computed {number}", value))
         copy.outputs += further
         return OnnxRunner(copy, optimised=False)
+
+
+def _make_equal(row: OutputRow, source: np.ndarray, off: float, why: str) -> OutputRow:
+    """Return the row of an output that is a source's but for a share of its largest value."""
+    found = replace(row, passed=True, reason=why, unproven="", noise=None)
+    largest = float(np.abs(source).max(initial=0.0))
+    return replace(found, max_abs=off * largest, max_rel=off, tolerance=IMPLAUSIBLE * largest)
 
 
 def _replacement(number: int, array: np.ndarray, *, is_used: bool) -> dict[str, np.ndarray]:
