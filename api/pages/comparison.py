@@ -102,7 +102,7 @@ def _gathered(
             [r.source_path or r.source, r.target, r.transform, r.by, r.tie] for r in rows if _tells(r)
         ],
         "notes": [n for n in (theirs.note if theirs else "",) if n],
-        "report": None if report is None else _report(report, source),
+        "report": None if report is None else _report(report, source, theirs),
     }
     if report is None:
         data["notes"] += source.origin.notes
@@ -163,15 +163,16 @@ def _distinct(side: _Side) -> list[Tensor]:
     return list({id(t): t for t in side.tensors.values()}.values())
 
 
-def _report(report: Report, source: Graph) -> dict[str, Any]:
+def _report(report: Report, source: Graph, target: _Side | None) -> dict[str, Any]:
     """Return a report's rows as a page needs them."""
+    named = "" if target is None or target.net is None else target.net.title
     return {
         "state": report.verdict,
         "line": report.summary(),
         "covered": "" if report.coverage is None else report.coverage.line(),
         "told": "\n".join(report.causes()).strip("\n"),
         "source": _without_folder(report.source, source),
-        "target": report.target,
+        "target": f"{named} in {report.target}" if named else report.target,
         "yardstick": report.yardstick,
         "divergence": report.first_divergence or "",
         "outputs": [

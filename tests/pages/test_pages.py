@@ -198,6 +198,7 @@ class TestCommands:
             assert result.exit_code == code, result.output
             assert f"wrote {page}" in result.output
             assert data_of(page)["report"]["state"] == state
+            assert data_of(page)["report"]["target"].startswith(f"net.py:{target} in PyTorch ")
         assert "eps 1e-05" in data_of(page)["report"]["told"]
 
     def test_rewrite_writes_the_page_of_what_it_wrote(self, net: Path, tmp_path: Path) -> None:
