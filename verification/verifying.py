@@ -30,7 +30,7 @@ from .proof import find_unproven
 from .report import ModuleRow, OutputRow, Report, TrainingRow
 from .runners.onnx_runner import OnnxRunner
 from .runners.registry import is_source_folder, renames_of_output
-from .runners.runs import Run, Runner, Correcting
+from .runners.runs import Correcting, Run, Runner
 from .runners.select_runner import (
     Target,
     can_train,
@@ -266,8 +266,8 @@ def _describe_corrections(source: Correcting) -> list[str]:
     if source.saturated:
         names = ", ".join(f"`{name}`" for name in source.saturated)
         notes.append(
-            f"sums of {names} saturate in torch's kernels on this processor, where inputs use the whole byte; "
-            "the source is compared with exact sums, which a processor with VNNI gives"
+            f"sums of {names} saturate in torch's kernels on this processor, where inputs use the whole "
+            "byte; the source is compared with exact sums, which a processor with VNNI gives"
         )
     if source.mixed:
         names = ", ".join(f"`{name}`" for name in source.mixed)

@@ -188,7 +188,7 @@ class TorchRunner(EagerRunner):
 
     @contextmanager
     def _corrected(self) -> Iterator[None]:
-        """Open a with block in which quantised layers add up exactly, and clamps keep the places of elements."""
+        """Open a with block in which quantised layers add up exactly and clamps exchange nothing."""
         if not self._is_quantised:
             yield
             return
