@@ -28,10 +28,19 @@ class AssignedData:
     Attributes:
         places: where they are, each once.
         names: the parameters and buffers among what they assign to.
+        constant: those to which values are assigned that no input decides.
+        stored: the nodes of those to which nothing is assigned.
     """
 
     places: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    constant: set[str] = field(default_factory=set)
+    stored: set[Node] = field(default_factory=set)
+
+    def clear(self) -> None:
+        """Forget what the last trace followed, before another one of the same model."""
+        for kept in (self.places, self.names, self.constant, self.stored):
+            kept.clear()
 
 
 @contextmanager
@@ -47,7 +56,8 @@ def data_assigned(module: Module, functions: Iterable[FunctionType]) -> Iterator
         functions: the functions that its calls may run.
 
     Raises:
-        ModelError: E104, inside, where a tensor is assigned to that the model keeps and does not register.
+        ModelError: E104, inside, where a tensor is assigned to that the model keeps and does not register,
+            or one first without the inputs and then with them.
     """
     found = AssignedData()
     if not may_assign(functions):
@@ -57,27 +67,48 @@ def data_assigned(module: Module, functions: Iterable[FunctionType]) -> Iterator
     from torch._subclasses import FakeTensor
     from torch.fx.experimental.proxy_tensor import get_proxy_mode, set_proxy_slot
     from torch.overrides import TorchFunctionMode
+    from torch.utils._pytree import tree_map
 
     attribute: Any = torch.Tensor.data
     native: Any = torch._C
-    stored: set[Node] = set()
+    kept = {id(tensor): (tensor, name) for name, tensor in _registered(module).items()}
     alike = _names_alike(module)
+
+    def traced(leaf: Any) -> Any:
+        """Return what the trace has for a tensor that an attribute holds besides its registered name."""
+        tensor, name = kept.get(id(leaf), (None, ""))
+        return leaf if tensor is None else _registered(module).get(name, leaf)
 
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             del types
             mode: Any = get_proxy_mode() if func == attribute.__set__ else None
+            if found.names or mode is not None:
+                args, kwargs = tree_map(traced, (args, kwargs))
             if mode is None:
                 return func(*args, **(kwargs or {}))
             tensor, values = args
             registered = _registered(module)
-            stored.update(
-                s.proxy.node for t in registered.values() if (s := mode.tracer.tensor_tracker.get(t))
+            found.stored.update(
+                s.proxy.node
+                for name, own in registered.items()
+                if name not in found.names and (s := mode.tracer.tensor_tracker.get(own))
             )
             names = {one for name, own in registered.items() if own is tensor for one in alike[name]}
-            if names and not _reads_input(slot(mode.tracer, values).proxy.node, stored):
+            is_followed = not names.isdisjoint(found.names)
+            node = slot(mode.tracer, values).proxy.node
+            if names and not is_followed and not _reads_input(node, found.stored):
+                found.constant |= names
                 return func(tensor, values)
             place = user_location(traceback.extract_stack())
+            if not names.isdisjoint(found.constant):
+                raise ModelError(
+                    "E104",
+                    "torch.export cannot follow what is assigned to `.data` of a buffer that an assignment "
+                    "before it gave values without the inputs",
+                    place=place,
+                    hint="assign these values to a name of their own, not to the buffer",
+                )
             if not isinstance(tensor, FakeTensor):
                 raise ModelError(
                     "E104",
@@ -95,8 +126,12 @@ def data_assigned(module: Module, functions: Iterable[FunctionType]) -> Iterator
                 found.places.append(place)
             return None
 
-    with Mode():
-        yield found
+    returned = module.register_forward_hook(lambda _module, _inputs, output: tree_map(traced, output))
+    try:
+        with Mode():
+            yield found
+    finally:
+        returned.remove()
 
 
 def _registered(module: Module) -> dict[str, Any]:

@@ -418,6 +418,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         nonlocal assigns
         for stand_ins in (True, False):
             calls.clear()
+            assigned.clear()
             repetition = Repetition(module, calls, stand_ins)
             found = None
             with repetition.repeating(), structure_kept(module, state) as before:
@@ -433,6 +434,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
             if repetition.spells_out(found):
                 return without_new_buffers(without_vmap(found))
         calls.clear()
+        assigned.clear()
         with structure_kept(module, state):  # what one trace has left in a cache is nothing to the next
             found = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
         return without_new_buffers(without_vmap(found))

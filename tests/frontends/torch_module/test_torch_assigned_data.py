@@ -128,6 +128,35 @@ def test_a_buffer_that_inputs_decide_is_computed_and_not_stored(check):
     assert not any("has its values after a run" in note for note in graph.origin.notes)
 
 
+class _HoldsTwice(_Rounds):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.ones(4))
+        self.plain, self.listed = self.mean, [self.mean]
+
+    def forward(self, x):
+        self.mean.data = x.mean(0)
+        self.listed[0].data = self.plain + 1
+        return self.fc(x) * self.plain[:2].sum() + self.mean, self.listed[0]
+
+
+def test_an_attribute_that_holds_a_buffer_too_has_its_values(check):
+    check(_HoldsTwice(), X)
+
+
 def test_a_tensor_that_no_module_registers_is_refused_at_its_line():
     with pytest.raises(ModelError, match=r"`\.data` of an unregistered tensor.*test_torch_assigned_data"):
         regraft.load(_Keeps(), (torch.from_numpy(X),))
+
+
+class _ClearsFirst(_Centres):
+    def forward(self, x):
+        self.mean.data = torch.zeros(4)
+        y = x + self.mean
+        self.mean.data = y.mean(0)
+        return y + self.mean
+
+
+def test_values_without_inputs_before_those_of_inputs_are_refused_at_their_line():
+    with pytest.raises(ModelError, match=r"values without the inputs.*test_torch_assigned_data"):
+        regraft.load(_ClearsFirst(), (torch.from_numpy(X),))
