@@ -28,6 +28,9 @@ _CONTAINERS: dict[str, type[nn.Module]] = {
 _SEQUENTIAL = "torch.nn.modules.container.Sequential"
 _CALLS = re.compile(r"forward(_*[0-9]+)?")
 """Names of `forward`: a trace numbers the second call, and a scripted module its overloads."""
+_COMPILED = "__torch__.torch.classes."
+"""The prefix of torch's own classes in C++, of which an archive has no source."""
+_QUANTISED = "give the quantised model itself, which is read with its integers: name it as file.py:Net"
 _IGNORED = frozenset({"training", "_is_full_backward_hook"})
 
 
@@ -100,10 +103,17 @@ class _Maker:
         if not isinstance(found, Unknown) or not found.name.startswith("__torch__."):
             name = found.name if isinstance(found, Unknown) else type(found).__name__
             raise UnsupportedError(
-                "E203", f"the archive holds an object of `{quote(name)}`", place=self._archive.place
+                "E203", f"the archive holds an object of {quote(name)}", place=self._archive.place
             )
         if id(found) in self._made:
             return self._made[id(found)]
+        if found.name.startswith(_COMPILED):
+            raise UnsupportedError(
+                "E203",
+                f"the archive holds an object of {quote(found.name)}, as quantised layers do",
+                place=self._archive.place,
+                hint=_QUANTISED,
+            )
         script_class = self._archive.script_class(found.name)
         if script_class.base == "Enum":
             return self._member(found, script_class)
@@ -112,7 +122,7 @@ class _Maker:
                 "E203",
                 f"`{script_class.name}` restores its state by code of its own, as quantised layers do",
                 place=self._archive.place,
-                hint="export the float module: name it as file.py:Net",
+                hint=_QUANTISED,
             )
         if not isinstance(found.state, dict) or not all(isinstance(key, str) for key in found.state):
             raise malformed(f"expected attributes of {quote(found.name)}", self._archive.place)

@@ -15,7 +15,7 @@ from torch.ao.quantization import quantize_fx
 
 import regraft
 from regraft.api.targets import rewrite_file
-from regraft.ir import ModelError, TensorData
+from regraft.ir import ModelError, TensorData, UnsupportedError
 from regraft.process.messages import say_lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*quantiz")
@@ -307,6 +307,15 @@ def test_a_layer_without_a_form_is_named() -> None:
         regraft.load(dynamic(Packing(nn.LSTM)), (STEPS,))
     assert "as floats" in found.value.hint
     regraft.load(quantization.quantize_dynamic(Packing(nn.LSTM), {nn.Linear}), (STEPS,))  # as it says
+
+
+@pytest.mark.parametrize("name", ["products", "dynamic"])
+def test_archives_of_packed_layers_are_refused_with_advice(name: str, tmp_path: Path) -> None:
+    make, x = NETS[name]
+    torch.jit.save(torch.jit.trace(make(), (x,)), tmp_path / "net.pt")
+    with pytest.raises(UnsupportedError, match=r"E203 .*as quantised layers do") as found:
+        regraft.load(tmp_path / "net.pt", (x,))
+    assert "the quantised model itself" in found.value.hint
 
 
 class Saturating(nn.Module):
