@@ -46,7 +46,8 @@ def settle_verdict(
 
     A comparison of training, of nets that were written apart, in other types or of a model with itself stays
     as it is. To read back a directory costs more than to compare it, so that by default its certificate is
-    made only where the comparison leaves something open.
+    made only where the comparison leaves something open. And none is made where data give the sizes of
+    outputs, as in a detector: a certificate needs sizes that are known, and would only say so.
 
     Args:
         report: what the comparison found.
@@ -57,6 +58,7 @@ def settle_verdict(
         trust: as in `load`.
     """
     from ..verification.certificate.verdict import is_open, make_certificate, settle
+    from ..verification.jumps.few_rows import finds_rows
     from ..verification.streaming.deciding import is_large
 
     apart = report.training or report.recipes or report.nets or report.scope or report.one_model
@@ -67,7 +69,7 @@ def settle_verdict(
     if not open_ and (not report.passed or (dear and not wanted)):
         return report
     size = sum(parameter.data.nbytes for parameter in source.parameters())
-    if not wanted and (size > _MOST or is_large(source)):
+    if not wanted and (size > _MOST or is_large(source) or finds_rows(source)):
         return report
     certificate, note = make_certificate(
         source,

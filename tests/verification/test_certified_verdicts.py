@@ -292,3 +292,13 @@ def test_nets_that_were_written_apart() -> None:
     assert trained.summary().startswith("equal: ")
     apart = regraft.verify(Port().eval(), Port().eval(), x, copy=False, certificate=True)
     assert not apart.passed
+
+
+def test_sizes_by_data_need_no_certificate(tmp_path: Path) -> None:
+    x, net = torch.randn(9, 8), Of(lambda y: y[y[:, 0] > 0])
+    graph = regraft.load(net, (x,), dynamic_batch=False)
+    regraft.save(regraft.rewrite(graph).graph, tmp_path / "net.onnx", to="onnx")
+    assert regraft.verify(graph, tmp_path / "net.onnx").certificate is None
+    asked = regraft.verify(graph, tmp_path / "net.onnx", certificate=True).certificate
+    assert asked is not None
+    assert asked.grade == "tested"

@@ -9,6 +9,7 @@ import numpy as np
 from ...ir import Graph, ModelError
 from ..bending import multiply_floats
 from ..report import OutputRow
+from ..runners.onnx_selected import FINDS
 from ..runners.runs import Run
 
 _FACTORS = (0.5, 0.2, 0.05, 0.0)
@@ -78,6 +79,12 @@ def rows_of_one_number(graph: Graph, rows: Iterable[OutputRow]) -> list[tuple[st
         if row.name in numbers and row.shape:
             numbers[row.name] |= {row.shape[0]} - {0}
     return [(name, max(found)) for name, found in numbers.items() if len(found) == 1]
+
+
+def finds_rows(graph: Graph) -> bool:
+    """Whether operators of a graph find elements by data, and an output has as many rows."""
+    finds = any(node.op_type in FINDS for node in graph.operators())
+    return finds and bool(_outputs_of_found_rows(graph))
 
 
 def _outputs_of_found_rows(graph: Graph) -> list[int]:
