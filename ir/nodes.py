@@ -213,6 +213,15 @@ class Operator:
         """
         return self.ints(name) or _SPATIAL[name] * rank
 
+    def is_usual(self, name: str) -> bool:
+        """Whether an attribute says nothing: it has the values that ONNX's rule gives where it is left out.
+
+        A convolution's ``kernel_shape`` says nothing either, because its weight has that shape.
+        """
+        if name == "kernel_shape":
+            return "Conv" in self.op_type
+        return name in _SPATIAL and all(number == _SPATIAL[name][0] for number in self.ints(name))
+
     def subgraphs(self) -> dict[str, Graph]:
         """Return the nested graphs among its attributes."""
         nested = {name: value for name, value in self.attributes.items() if isinstance(value, Nested)}

@@ -291,3 +291,29 @@ def test_long_lists_are_aligned_in_little_time() -> None:
     assert len(pairs) >= len(a) - 3 - 10
     assert all(a[i] == b[j] for i, j in pairs)
     assert pairs == sorted(set(pairs)) == sorted(pairs, key=lambda pair: pair[::-1])
+
+
+def test_a_default_that_one_file_writes_out_is_no_difference(tmp_path: Path) -> None:
+    """ONNX's defaults of windows depend on the rank, so that the schema has none."""
+    weight = numpy_helper.from_array(np.ones((2, 1, 3, 3), np.float32), "w")
+    written = {"strides": [1, 1], "dilations": [1, 1], "kernel_shape": [3, 3], "group": 1}
+
+    def read_with(**settings: object) -> Graph:
+        nodes = [
+            helper.make_node("Conv", ["x", "w"], ["c"], name="c", **settings),
+            helper.make_node("MaxPool", ["c"], ["y"], kernel_shape=[2, 2]),
+        ]
+        ends = [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+            for n, s in (("x", [1, 1, 8, 8]), ("y", None))
+        ]
+        graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "n.onnx")
+        return load(tmp_path / "n.onnx")
+
+    bare, full, strided = read_with(), read_with(**written), read_with(strides=[1, 2], pads=[0, 0, 0, 0])
+    assert diff_models(bare, full).equal
+    for other, was in ((bare, "none"), (full, "[1, 1]")):
+        text = "\n".join(line.text for line in lines_of(diff_models(other, strided)))
+        assert f"Conv: strides {was} -> [1, 2]" in text
+        assert "dilations" not in text

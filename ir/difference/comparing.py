@@ -194,7 +194,7 @@ def _attributes(mine: Operator, other: Operator) -> list[Facet]:
     return [
         Facet(name, first.get(name, "none"), second.get(name, "none"))
         for name in names
-        if first.get(name) != second.get(name)
+        if first.get(name) != second.get(name) and not (mine.is_usual(name) and other.is_usual(name))
     ]
 
 

@@ -141,8 +141,9 @@ class Side:
 
 
 def operator_key(node: Operator) -> Hashable:
-    """Return the operator and its attributes, those that are graphs left out."""
-    return node.qualified_name, tuple(sorted(attributes_of(node).items()))
+    """Return the operator and its attributes, without graphs and what is usual."""
+    told = {name: text for name, text in attributes_of(node).items() if not node.is_usual(name)}
+    return node.qualified_name, tuple(sorted(told.items()))
 
 
 def attributes_of(node: Operator) -> dict[str, str]:
