@@ -302,3 +302,32 @@ def test_a_fault_before_equal_logits_is_told_by_its_module(tmp_path: Path) -> No
     report = regraft.verify(source, out)
     assert report.verdict == "different", report.render()
     assert report.first_divergence == "body#1", report.render()
+
+
+class Critic(torch.nn.Module):
+    """The loss of a critic: the difference of two long means that are nearly equal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = torch.nn.Conv2d(3, 1, 3, bias=False)
+
+    def forward(self, real, fake):
+        return self.score(real).mean() - self.score(fake).mean()
+
+
+def test_means_that_nearly_cancel_are_equal(tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    images = [torch.randn(2, 3, 128, 128) for _ in range(2)]
+    graph = regraft.load(Critic(), tuple(images))
+    regraft.save(graph, tmp_path / "net.onnx")
+    assert regraft.verify(graph, tmp_path / "net.onnx").passed
+
+
+def test_a_mean_that_is_off_by_little_is_not_equal(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    images = [torch.randn(2, 3, 128, 128) for _ in range(2)]
+    net = Critic()
+    regraft.save(regraft.load(net, tuple(images)), tmp_path / "net.onnx")
+    with torch.no_grad():
+        net.score.weight[0, 1, 2, 2] *= 1.001
+    assert not regraft.verify(regraft.load(net, tuple(images)), tmp_path / "net.onnx").passed

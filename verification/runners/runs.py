@@ -268,11 +268,14 @@ class KernelError(NamedTuple):
         relative: units of each result.
         absolute: units of 1.
         scaled: units of the operand, by which the kernel multiplies what has an absolute error.
+        summed: units of the result for the sizes of the terms, whose own signs may cancel; the errors of more
+            than a thousand terms grow with the root of their number.
     """
 
     relative: float = 0.0
     absolute: float = 0.0
     scaled: float = 0.0
+    summed: float = 0.0
 
 
 KernelErrors = Mapping[str, KernelError]

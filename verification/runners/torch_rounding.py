@@ -14,6 +14,9 @@ from .runs import KernelErrors
 _PROBE = 0.75
 """A number that measures a change; not an integer, which the change would leave alone."""
 
+_TERMS = 1000
+"""Most terms of a sum whose error does not depend on their number."""
+
 
 def round_inside(
     change: Callable[[np.ndarray], np.ndarray], errors: KernelErrors | None = None
@@ -32,6 +35,14 @@ def round_inside(
     from torch.utils._python_dispatch import TorchDispatchMode
 
     aten = torch.ops.aten
+    sums = 0
+
+    def find_units(count: int) -> Any:
+        """Return a unit for each result of the next sum, with signs of its own: they must not cancel."""
+        nonlocal sums
+        sums += 1
+        probe = np.full(count + sums, _PROBE, np.float32)
+        return tensor_of(((change(probe) - probe) / _PROBE)[:count])
 
     class Rounded(TorchDispatchMode):
         supports_higher_order_operators = True
@@ -46,6 +57,10 @@ def round_inside(
                     off = out * (unit * coarse.relative) + unit * coarse.absolute
                     if coarse.scaled:
                         off += _reach(args[0], out) * (unit * coarse.scaled)
+                    if coarse.summed and out.numel():
+                        sizes = func(args[0].abs(), *args[1:], **given)
+                        longer = max(args[0].numel() / out.numel() / _TERMS, 1.0) ** 0.5
+                        off += sizes * find_units(out.numel()).view(out.shape) * (coarse.summed * longer)
                     return out.add_(torch.where(out.isfinite(), off, 0.0))
             if func not in (aten.elu.default, aten.elu_.default):
                 return out
