@@ -237,6 +237,9 @@ class ModuleComparison:
             reason = f"entered by other values, though all calls before it give the source's own: {off}"
             rows[name] = replace(rows[name], passed=False, reason=reason)
         for name in left if not wrong else ():
+            alone = findings[name].alone
+            if alone is None or not alone.passed:
+                continue
             off = rows[name].reason.partition(_AT)[0]
             reason = f"{off} at its boundary; alone, and behind the source's own values, it is right"
             rows[name] = replace(rows[name], passed=True, reason=reason)
