@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -122,17 +123,22 @@ class Selections:
                 plain.given |= _replacement(number, np.zeros((), type_.dtype), is_used=False)
             plain.arrays = [array for _, array in runner.run(plain.given, calls=False).outputs]
             followed = self._follow(runner, plain, self._source.selected_values(inputs))
-            moved = self._measure(runner, inputs, followed)
-            if not all(map(_are_close, followed.arrays[:own], source, moved[:own])):
-                return None
-            if not _is_rounding(followed, moved, own):
-                return None
-            for given in self._ways_of_target(runner, plain, inputs):
-                outputs = given.arrays[:own]
-                if all(map(_are_close, outputs, target, moved[:own])) and _is_rounding(given, moved, own):
-                    sides = (followed, given)
-                    return int(np.ceil(max(_units_of(side, own) for side in sides)))
-            return None
+            ways, tried = self._ways_of_target(runner, plain, inputs), list[_Followed]()
+
+            def remembered() -> Iterator[_Followed]:
+                for given in ways:
+                    tried.append(given)
+                    yield given
+
+            def find(moved: Sequence[float]) -> _Followed | None:
+                if not _gives(followed, source, moved):
+                    return None
+                every = chain(list(tried), remembered())
+                return next((given for given in every if _gives(given, target, moved)), None)
+
+            found = find([0.0] * len(followed.arrays))  # few units need no measurement, which takes most time
+            found = found or find(self._measure(runner, inputs, followed))
+            return None if found is None else int(np.ceil(max(_units_of(s, own) for s in (followed, found))))
         finally:
             runner.close()
 
@@ -242,6 +248,13 @@ def _is_rounding(followed: _Followed, moved: Sequence[float], own: int) -> bool:
     return all(
         _apart(array, values[n]) <= _bound(values[n], moved[own + n]) for n, array in followed.chosen.items()
     )
+
+
+def _gives(followed: _Followed, outputs: Arrays, moved: Sequence[float]) -> bool:
+    """Whether a run gives outputs by values that are the graph's own, both but for rounding."""
+    own = len(outputs)
+    close = all(map(_are_close, followed.arrays[:own], outputs, moved[:own]))
+    return close and _is_rounding(followed, moved, own)
 
 
 def _units_of(followed: _Followed, own: int) -> float:
