@@ -101,6 +101,7 @@ def diff(
                 found = diff_models(first, second, parse_inputs(inputs), trust=trust)
             print_model_diff(found, "json" if as_json else form, html)
             ctx.exit(0 if found.equal else 1)
+        require_one_kind(first, second, shown=bool(inputs))
         if inputs or html or trust or form == "markdown":
             raise click.UsageError(
                 "expected two models, because of --input, --html, --trust or markdown, got a checkpoint"
@@ -116,7 +117,6 @@ def diff(
             else:
                 _print_fit(fit)
             ctx.exit(0 if fit.equal else 1)
-        require_one_kind(first, second)
         if checkpoints.are_runs(first, second):
             with doing(f"comparing {first} and {second}"):
                 runs = checkpoints.diff_runs(first, second, map_)
@@ -149,8 +149,13 @@ def are_models(first: str, second: str, *, shown: bool) -> bool:
     return all(code) or all(files) or (shown and any(code) and any(files))
 
 
-def require_one_kind(first: str, second: str) -> None:
-    """Refuse a program of torch's, which is no checkpoint, beside the folder of an emitted net.
+def require_one_kind(first: str, second: str, *, shown: bool) -> None:
+    """Refuse a model that is no checkpoint beside the folder of an emitted net.
+
+    Args:
+        first: an argument.
+        second: the other.
+        shown: whether example inputs were given, which a net and a checkpoint do without.
 
     Raises:
         UsageError: for such arguments (E001).
@@ -160,7 +165,8 @@ def require_one_kind(first: str, second: str) -> None:
 
     for file, folder in ((first, second), (second, first)):
         net = Path(folder) / "model.py"
-        if Path(file).suffix in (".pt2", ".pt") and api.is_data(file) and net.is_file():
+        alone = Path(file).suffix in (".pt2", ".pt") and api.is_data(file)
+        if net.is_file() and (alone or (shown and (is_model(file) or api.is_data(file)))):
             raise UsageError(
                 "E001",
                 f"expected two models or two checkpoints, got the model `{file}` and the folder `{folder}`",

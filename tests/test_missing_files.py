@@ -97,3 +97,11 @@ def test_no_command_prints_the_help_and_no_error(monkeypatch: pytest.MonkeyPatch
     assert invoke([]) == 2
     (text,) = told
     assert text.startswith("Usage: regraft")
+
+
+def test_inputs_of_a_diff_ask_for_the_net_of_a_written_folder(tmp_path: Path) -> None:
+    (tmp_path / "model.py").touch()
+    encoder = str(Path(__file__).parents[1] / "examples" / "encoder.onnx")
+    done = CliRunner().invoke(main, ["diff", encoder, str(tmp_path), "--input", "1x8:int64"])
+    assert done.exit_code == 2
+    assert f"hint: name the net of the folder: `{tmp_path / 'model.py'}:build`" in done.stderr
