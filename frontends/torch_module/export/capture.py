@@ -41,7 +41,7 @@ from .repeated_calls import Repetition
 from .strategies import Sizes, Unfaithful, choose_sizes, trace
 from .symbolic_builtins import products_by_example
 from .tensors import array_of, as_real, tensor_of, tensor_placeholders
-from .tracing import lean_tracing, unlogged, unprinted, unused_constants
+from .tracing import lean_tracing, silent, unlogged, unused_constants
 from .training_modes import idle_dropouts, leaves_nothing, state_momenta, training_differences
 from .vmap_regions import without_vmap
 from .written_casts import marked_casts
@@ -455,7 +455,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         marked_casts(),
         _recorded(calls),
         _opened(module),
-        _silent(),
+        silent(),
     ):
         try:
             traced = trace(export, module, numbers=numbers)
@@ -502,19 +502,6 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         leaves_nothing=calls_leave_nothing,
         followed=assigned.names,
     )
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep to itself what torch logs, prints and warns of while it exports."""
-    with (
-        unlogged("torch._subclasses.fake_tensor"),
-        unlogged("torch.fx.experimental.symbolic_shapes"),
-        unprinted(),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        yield
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -184,7 +185,20 @@ def unlogged(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def unprinted() -> Iterator[None]:
+def silent() -> Iterator[None]:
+    """Keep to itself what torch logs, prints and warns of while it exports."""
+    with (
+        unlogged("torch._subclasses.fake_tensor"),
+        unlogged("torch.fx.experimental.symbolic_shapes"),
+        _unprinted(),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _unprinted() -> Iterator[None]:
     """Silence the graph that torch.export prints of a refused model."""
     home = vars(importlib.import_module("torch.export._trace"))
     home["print"] = lambda *_, **__: None
