@@ -32,11 +32,11 @@ def test_calls_of_a_traced_module_are_calls_of_the_graph(tmp_path: Path) -> None
     assert list(graph.modules.call_names().values()) == ["#1", "a.0#1", "a.1#1", "b#1"]
     regraft.save(regraft.rewrite(graph), tmp_path / "net", to="torch")
     source = (tmp_path / "net" / "model.py").read_text()
-    assert "self.a = nn.ModuleList([nn.Linear(4, 4)])" in source
+    assert "self.a = nn.ModuleList([nn.Linear(4, 4), nn.ReLU()])" in source
     assert "self.b = nn.Linear(4, 4)" in source
     report = regraft.verify(graph, tmp_path / "net")
     assert report.passed
-    assert {"a.0#1", "b#1"} == {row.call for row in report.modules if row.isolated_passed}
+    assert {"a.0#1", "a.1#1", "b#1"} == {row.call for row in report.modules if row.isolated_passed}
 
 
 def test_a_traced_module_inside_another_is_a_module() -> None:
