@@ -591,3 +591,17 @@ def test_a_fault_of_the_search_is_told_and_the_verdict_stands(
         verify_each(on=True)
     assert report.verdict == "different"
     assert any("please report it: TypeError at" in note for note in report.notes)
+
+
+def test_a_repair_keeps_names_of_numbers_and_the_other_outputs(tmp_path: Path) -> None:
+    made = "\n\nclass Net(nn.{}):\n    def __init__(self):\n        super().__init__()\n"
+    made += "        self.mean = 0.45\n\n    def {}(self, x):\n        return x * self.mean, {}\n"
+    source = made.format("Module", "forward", "x + F.relu(x - self.mean)")
+    (tmp_path / "theirs.py").write_text(SOURCE + source)
+    for target, write in (
+        ("ops.cos(x)", "`x + ops.relu(x - self.mean)` in place of `ops.cos(x)`"),
+        ("x", "`(x * self.mean, x + ops.relu(x - self.mean))` in place of `(x * self.mean, x)`"),
+    ):
+        (tmp_path / "mine.py").write_text(TARGET + made.format("Cell", "construct", target))
+        report = regraft.verify(f"{tmp_path}/theirs.py:Net", f"{tmp_path}/mine.py:Net", "4x6")
+        assert write in report.nets.settings[0].write

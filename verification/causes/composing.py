@@ -100,7 +100,7 @@ class Composing:
             if node is None:
                 return None
             operands[each] = node
-        return _operator(record, operands) or self._called(record, operands)
+        return _operator(record, operands, self._numbers) or self._called(record, operands)
 
     def _called(self, record: Record, operands: dict[Any, ast.expr]) -> ast.expr | None:
         """A call of a function, a method or a layer, with operands that are written."""
@@ -212,17 +212,27 @@ def _constant(array: np.ndarray, host: Host) -> ast.expr:
     return ast.parse(f"ms.Tensor({literal(array.tolist())}{dtype})", mode="eval").body
 
 
-def _operator(record: Record, operands: dict[Any, ast.expr]) -> ast.expr | None:
-    """An operator between operands that are written; None for anything else."""
+def _operator(
+    record: Record, operands: dict[Any, ast.expr], numbers: Mapping[str, tuple[str, Any]]
+) -> ast.expr | None:
+    """An operator between operands that are written; None for anything else.
+
+    Args:
+        record: the call.
+        operands: value -> how it is written.
+        numbers: as of `_numbers_in`; one takes the place of an equal one that the source has a name for too.
+    """
     if record.kind != "operator" or record.name not in OPERATORS:
         return None
     items = record.args[:1] if record.name == "[]" else record.args
     nodes: list[ast.expr] = []
-    for item in items:
+    for at, item in enumerate(items):
         if isinstance(item, Ref):
             nodes.append(operands[item])
         elif isinstance(item, (bool, int, float)):
-            nodes.append(ast.parse(literal(item), mode="eval").body)
+            has_name = any(text[:1].isalpha() for text in record.site.operands[at : at + 1])
+            equal = (t for t, (_, n) in numbers.items() if has_name and type(n) is type(item) and n == item)
+            nodes.append(ast.parse(next(equal, literal(item)), mode="eval").body)
         else:
             return None
     texts = [f"({ast.unparse(node)})" for node in nodes]

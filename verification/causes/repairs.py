@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -295,6 +296,8 @@ class Repairing:
             return None
         composing = Composing(self.draws[0], len(self.target.records), self.matches)
         text, last = composing.expression(mine), self.target.records[ref.record]
+        if text and len(self.target.outputs) > 1:
+            text = _with_element(end.source, wrong[0], text, len(self.target.outputs))
         if not text or text == end.source:
             return None
         returned = replace(last, site=end, kind="operator", name="return")
@@ -303,6 +306,23 @@ class Repairing:
         repair = Repair(ref.record, "argument", _TRANSPLANT, {}, change, other, returned)
         repair.size = composing.count
         return repair
+
+
+def _with_element(returned: str, at: int, text: str, count: int) -> str:
+    """Return a tuple of one line with another element; empty for anything else that is returned."""
+    try:
+        whole = ast.parse(returned, mode="eval").body
+    except SyntaxError:
+        return ""
+    if (
+        not isinstance(whole, ast.Tuple)
+        or len(whole.elts) != count
+        or "\n" in returned
+        or not returned.isascii()
+    ):
+        return ""
+    old = whole.elts[at]
+    return returned[: old.col_offset] + text + returned[old.end_col_offset :]
 
 
 def _in_place_of(text: str, record: Record, other: Record) -> Change:
