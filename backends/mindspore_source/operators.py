@@ -100,6 +100,13 @@ TABLE.add(
     traits=Traits(elementwise=True, activation=True),
 )
 TABLE.add(
+    "Mish",
+    inputs="X",
+    infer=infer_first,
+    summary="Mish that is finite on CPU as elsewhere: written as a function of the file's own",
+    traits=Traits(elementwise=True, activation=True),
+)
+TABLE.add(
     "Softmax",
     inputs="X",
     attributes=[AttributeSpec("axis", "int", default=-1)],

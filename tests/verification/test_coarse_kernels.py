@@ -70,6 +70,7 @@ FORMS = {
     "far silu": lambda x: F.silu(x - 15),
     "glu": F.glu,
     "mish": F.mish,
+    "large mish": lambda x: F.mish(x * 100),
     "near expm1": lambda x: torch.expm1(x * 1e-4),
     "near log1p": lambda x: torch.log1p(x * 1e-4),
 }

@@ -68,7 +68,7 @@ def saturating(view: View) -> Expression:
     return mark_light(call(f"ops.{view.operator.op_type.lower()}", view.use(0)))
 
 
-_OWN = tuple(f"{DOMAIN}.{name}" for name in ("Sigmoid", "Tanh", "Softmax"))
+_OWN = tuple(f"{DOMAIN}.{name}" for name in ("Sigmoid", "Tanh", "Mish", "Softmax"))
 
 
 @TABLE.layer(*_OWN)

@@ -162,6 +162,15 @@ _PRECISE = {
         return ops.tanh(x.astype(ms.float64)).astype(x.dtype)
     return ops.tanh(x)
 ''',
+    "mish": '''def mish(x):
+    """Return ops.mish(x); on CPU by powers of e in float64, because float32 is NaN from 45 on there."""
+    if ON_CPU:
+        wide = x.astype(ms.float64)
+        power = ops.exp(ops.clamp(wide, max=40))
+        power = power * (power + 2)
+        return (wide * (power / (power + 2))).astype(x.dtype)
+    return ops.mish(x)
+''',
     "softmax": '''def softmax(x):
     """Return the softmax of rows; on CPU over another axis, because a row of -inf spoils later rows."""
     if ON_CPU:
@@ -208,7 +217,7 @@ def _precise() -> dict[str, HelperText]:
     found = {"ON_CPU": HelperText(ON_CPU)}
     for name, text in _PRECISE.items():
         found[name] = HelperText(text, ("ON_CPU",))
-        if name in ("sigmoid", "tanh", "softmax"):
+        if name in ("sigmoid", "tanh", "mish", "softmax"):
             layer = name.capitalize()
             found[layer] = HelperText(_LAYER.format(layer=layer, function=name), (name,))
     return found

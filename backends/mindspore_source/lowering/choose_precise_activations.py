@@ -16,15 +16,15 @@ class ChoosePreciseActivations(Pass):
     """Mark activations that need more precision than MindSpore's CPU kernels have.
 
     What it does:
-        Makes each float32 Tanh a `regraft.mindspore.Tanh`. Where a net has more sigmoids than `sigmoids`,
-        those of its Swishes too, each is a `regraft.mindspore.Sigmoid`. A LogSoftmax that is computed with is
-        a `regraft.mindspore.LogSoftmax`. All are written as functions that a file has of its own, which take
-        another way on CPU.
+        Makes each float32 Tanh a `regraft.mindspore.Tanh`, and each Mish a `regraft.mindspore.Mish`. Where a
+        net has more sigmoids than `sigmoids`, those of its Swishes too, each is a
+        `regraft.mindspore.Sigmoid`. A LogSoftmax that is computed with is a `regraft.mindspore.LogSoftmax`.
+        All are written as functions that a file has of its own, which take another way on CPU.
 
     Why:
         MindSpore's tanh is 1e-4 off near 5; its sigmoid is 8e-7 off near zero, which adds up in a deep net:
-        EfficientNet-B1 with 92 is 1e-4 off, B0 with 65 is 3e-5. Its log_softmax is 4e-6 off near 0, which is
-        much of a small loss.
+        EfficientNet-B1 with 92 is 1e-4 off, B0 with 65 is 3e-5. Its mish is NaN from 45 on. Its log_softmax
+        is 4e-6 off near 0, which is much of a small loss.
 
     Leaves alone:
         A net that was MindSpore's: it has been computed with those kernels all along. Any other element type.
@@ -54,7 +54,7 @@ class ChoosePreciseActivations(Pass):
         """Mark; see the class."""
         if graph.origin.framework == "mindspore":
             return []
-        coarse = _in_single(graph, "Tanh")
+        coarse = _in_single(graph, "Tanh", "Mish")
         coarse += [n for n in _in_single(graph, "LogSoftmax") if graph.users(Value(n.key))]
         sigmoids = _in_single(graph, "Sigmoid", "regraft.Swish")
         if len(sigmoids) > self.sigmoids:
