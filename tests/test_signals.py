@@ -57,7 +57,13 @@ def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=_hear_hangups,
     )
+
+
+def _hear_hangups() -> None:
+    """Take back what `nohup` makes of a run of the tests."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def assert_ended(process: subprocess.Popen[str], number: int) -> None:
