@@ -52,7 +52,8 @@ def spelled_map(
     there = here if target.suffix == ".safetensors" else _FORMATS.get(target.suffix, here)
     named = {name: renaming(dotted(name, here)) for name in given}
     again = here != there
-    layers = _layers({n: d for n, d in given.items() if named[n] is not None}, named)
+    placed = Renaming({path: new for path, new in renaming.pairs.items() if new is not None})
+    layers = _layers(given, {name: placed(dotted(name, here)) or "" for name in given})
     problems: list[str] = []
     rows: list[Rename] = []
     for name, data in given.items():
@@ -138,10 +139,10 @@ class _Layers:
     deep: bool
 
 
-def _layers(given: Mapping[str, TensorData], named: Mapping[str, str | None]) -> _Layers:
+def _layers(given: Mapping[str, TensorData], named: Mapping[str, str]) -> _Layers:
     found: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, data in given.items():
-        new = named[name] or ""
+        new = named[name]
         layer, _, role = plain_name(new).rpartition(".")
         found.setdefault(layer, {})[role] = data.shape
         if new.rpartition(".")[2] == "embedding_table":

@@ -158,6 +158,26 @@ def test_a_checkpoint_that_does_not_fit_a_net_is_refused(folder: Path, tmp_path:
         regraft.convert_checkpoint(tmp_path / "less.pth", target, like=f"{folder / 'nets.py'}:Same")
 
 
+def test_null_leaves_out_a_single_parameter_of_a_layer(folder: Path, tmp_path: Path) -> None:
+    """The layer's others are carried over: by name, by a pair of layers, and where no net is given."""
+    nets, file, target = folder / "nets.py", tmp_path / "map.json", tmp_path / "mine.ckpt"
+    layers = {"conv": "stem.0", "bn": "stem.1", "deep": "body", "fc": "head"}
+    for like, pairs, head in (
+        (f"{nets}:Same", {}, "fc"),
+        (f"{nets}:Other", layers, "head"),
+        (None, {}, "fc"),
+    ):
+        for role, other in (("bias", "weight"), ("weight", "bias")):
+            file.write_text(json.dumps({**pairs, f"fc.{role}": None}))
+            regraft.convert_checkpoint(folder / "plain.pth", target, file, like=like, force=True)
+            held = read_checkpoint(target)
+            assert {name for name in held if name.startswith(head)} == {f"{head}.{other}"}
+            assert len(held) == 9
+    file.write_text(json.dumps({"fc": "haed", "fc.bias": None}))
+    with pytest.raises(ModelError, match="`haed` is neither a module with parameters nor a parameter"):
+        regraft.convert_checkpoint(folder / "plain.pth", target, file, like=f"{nets}:Same", force=True)
+
+
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("in_mindspore", [False, True])
 def test_a_parameter_of_the_root_itself_has_no_other_layers_counterpart(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,19 +73,25 @@ class Net:
         return TensorData(data.dtype, data.shape, lambda: np.ones(data.shape, numpy_dtype(data.dtype)))
 
 
-def describe(graph: Graph) -> Net:
-    """The layers of a graph, captured or static."""
+def describe(graph: Graph, is_left_out: Callable[[str], bool]) -> Net:
+    """The layers of a graph, captured or static.
+
+    Args:
+        graph: the graph.
+        is_left_out: whether a parameter of this name has no counterpart by the map: then no layer holds it.
+    """
     names = {key: paths[0] for key, paths in graph.parameter_paths().items()}
     for parameter in graph.parameters():
         names.setdefault(parameter.key, parameter.declared)
-    net = Net(graph, _layers(graph, names), names, _tied(graph, names))
+    left_out = {key for key, name in names.items() if is_left_out(name)}
+    net = Net(graph, _layers(graph, names, left_out), names, _tied(graph, names, left_out))
     _connect(net)
     return net
 
 
-def _layers(graph: Graph, names: dict[int, str]) -> list[Layer]:
+def _layers(graph: Graph, names: dict[int, str], left_out: set[int]) -> list[Layer]:
     found: list[Layer] = []
-    seen: set[int] = set()
+    seen = set(left_out)
     calls = graph.modules.calls()
     first = {call.module: at for at, call in reversed(list(enumerate(calls)))}
     reader = {p.key: min(graph.flow.succ[p.key], default=len(graph)) for p in graph.parameters()}
@@ -112,12 +118,12 @@ def _layers(graph: Graph, names: dict[int, str]) -> list[Layer]:
     return sorted(found, key=lambda layer: layer.place)
 
 
-def _tied(graph: Graph, names: dict[int, str]) -> dict[str, Layer]:
+def _tied(graph: Graph, names: dict[int, str], left_out: set[int]) -> dict[str, Layer]:
     """The layers that hold a parameter under another path than its first, and modules that have two paths."""
     found: dict[str, Layer] = {}
     calls = graph.modules.calls()
     for registered, module in enumerate(graph.modules):
-        held = {n: k for n, k in module.parameters.items() if role_of(n) != COUNTER}
+        held = {n: k for n, k in module.parameters.items() if k not in left_out and role_of(n) != COUNTER}
         held = {n: k for n, k in held.items() if not _is_idle(graph, module, n, k)}
         called = [at for at, call in enumerate(calls) if call.module == module.key]
         for number, path in enumerate(graph.modules.paths(module.key)):

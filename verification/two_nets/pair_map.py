@@ -6,12 +6,12 @@ stands for everything below it under equal names, null for what has no counterpa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...checkpoints.joins import Fused, read_fused
-from ...checkpoints.pairs import read_pairs
+from ...checkpoints.pairs import Renaming, inverted, read_pairs
 from ...checkpoints.spelling import plain_name
 from ...formats.renames import read_renames
 from ...ir import ModelError, near_names, require_name
@@ -23,7 +23,7 @@ class PairMap:
 
     Attributes:
         pairs: path in the source -> path in the target; of a module or of a parameter.
-        without: paths that have no counterpart.
+        without: paths in the source or in the target that have no counterpart.
         place: the file.
         strict: whether a name that neither side has is an error.
         fused: layers that one side keeps together and the other apart.
@@ -36,13 +36,17 @@ class PairMap:
     fused: tuple[Fused, ...] = ()
 
     def expanded(
-        self, layers: Sequence[Iterable[str]], parameters: Sequence[Mapping[str, str]]
+        self,
+        layers: Sequence[Iterable[str]],
+        parameters: Sequence[Mapping[str, str]],
+        names: Sequence[Iterable[str]],
     ) -> dict[str, str]:
         """Layer's path in the source -> in the target, of all that the map speaks of.
 
         Args:
             layers: paths of the layers, per side.
             parameters: name of a parameter -> its layer's path, per side.
+            names: all parameters, also those of no layer because they are left out, per side.
 
         Raises:
             ModelError: for a name that its side does not have (E703).
@@ -56,12 +60,22 @@ class PairMap:
                 continue
             below = [_below(side, name) for side, name in zip(paths, (source, target), strict=True)]
             for name, held, side in ((source, below[0], 0), (target, below[1], 1)):
-                if not held and self.strict:
+                if not held and self.strict and not _below({n: n for n in names[side]}, name):
                     raise self._unknown(name, side, [*layers[side], *parameters[side]])
             for rest, path in below[0].items():
                 if rest in below[1]:
                     found.setdefault(path, below[1][rest])
         return found
+
+    def is_left_out(self, side: int) -> Callable[[str], bool]:
+        """Return the test whether a name of the source (0) or the target (1) has no counterpart."""
+        alone = dict.fromkeys(self.without)
+        table = {**alone, **self.pairs}
+        if side:
+            named = Renaming(self.pairs)
+            table = {**alone, **dict.fromkeys(map(named, self.without)), **inverted(self.pairs)}
+        renaming = Renaming(table)
+        return lambda name: renaming(name) is None
 
     def _unknown(self, name: str, side: int, known: Sequence[str]) -> ModelError:
         near = near_names(name, known)

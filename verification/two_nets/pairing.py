@@ -127,10 +127,10 @@ def pair(
         ModelError: when layers of one shape remain on both sides and nothing tells which is which, or a name
             of the map is on neither side (E703).
     """
-    nets = (describe(source), describe(target))
+    mapping = mapping or PairMap()
+    nets = (describe(source, mapping.is_left_out(0)), describe(target, mapping.is_left_out(1)))
     for net in nets if not tied else ():
         net.tied.clear()
-    mapping = mapping or PairMap()
     stated = stated_groups(nets, mapping.fused, mapping.place)
     said = [[s.group for s in stated if s.in_source is whole] for whole in (False, True)]
     nets = [put_together(net, side) for net, side in zip(nets, said, strict=True)]
@@ -219,14 +219,11 @@ class _Search:
         for each in self.stated.values():
             pair = (each.whole, each.group.path) if each.in_source else (each.group.path, each.whole)
             self._join(pair[0], pair[1], "map")
-        stated = self.mapping.expanded([list(side) for side in self.free], self._names())
+        names = [net.names.values() for net in (self.pairing.source, self.pairing.target)]
+        stated = self.mapping.expanded([list(side) for side in self.free], self._names(), names)
         for source, target in stated.items():
             if source in self.free[0] and target in self.free[1]:
                 self._join(source, target, "map")
-        for path in self.mapping.without:
-            for side in self.free:
-                for name in [n for n in side if n == path or n.startswith(f"{path}.")]:
-                    del side[name]
 
     def _names(self) -> list[dict[str, str]]:
         """Per side: a parameter's name -> its layer's path."""
@@ -550,8 +547,7 @@ class _Search:
                 if other is None and role in ("", "weight"):  # a layer's weight, or one that stands alone
                     other = theirs.pop("weight" if not role else "", None)
                 if other is None:
-                    if layer.path not in self.mapping.without:
-                        alone.append((key, name))
+                    alone.append((key, name))
                     continue
                 done.parameters[key, other] = self._pair_of(key, other, done.by[layer.path])
         if self.is_called:
@@ -563,7 +559,7 @@ class _Search:
             done.target.names[key]
             for layer in done.target.layers
             for key in layer.parameters.values()
-            if key not in taken[1] and layer.path not in self.mapping.without
+            if key not in taken[1]
         ]
         if self.is_called:
             self._turn()
