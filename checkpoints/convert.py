@@ -19,6 +19,7 @@ from . import is_folder, read_training, write_checkpoint
 from .fixed_gammas import doubt, doubtful_gammas, with_fixed_gammas
 from .joins import read_fused, take_joined
 from .mapping import ALIAS, DERIVED, Map, applied, read_map, unpacked, zeros
+from .negative_variances import note_of_negative_variances
 from .optimizer_state import RESUME, OptimizerState, as_mindspore, as_torch, carried
 from .packed import packed_again, taken_apart
 from .pairs import inverted, read_pairs
@@ -111,6 +112,8 @@ def convert_checkpoint(
     carried_over = {mapping.source_name(row) for row in mapping.rows if row.target}
     if names := [doubtful[id(d)] for n, d in given.items() if id(d) in doubtful and n in carried_over]:
         notes.append(doubt(names, Path(source)))
+    if negative := note_of_negative_variances(given):
+        notes.append(negative)
     mine, theirs = mapping.packed[::-1] if back else mapping.packed
     given = taken_apart(mine, given)
     joins = [join.turned() for join in mapping.joins] if back else mapping.joins

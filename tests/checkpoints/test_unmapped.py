@@ -227,3 +227,17 @@ def test_like_transposes_what_the_net_holds_transposed_and_refuses_squares(tmp_p
         assert any("transposed" in note for note in done.notes)
         state = torch.load(tmp_path / "b.pth")
         np.testing.assert_array_equal(state["a.weight"].numpy(), given["a.weight"].T)
+
+
+def test_exchanged_statistics_are_noted_where_a_variance_is_negative(tmp_path):
+    state = TorchNet().state_dict()
+    state["bn.running_mean"] = torch.tensor([0.5, -0.25, 1.0, 2.0])
+    torch.save(state, tmp_path / "good.pth")
+    state["bn.running_mean"], state["bn.running_var"] = state["bn.running_var"], state["bn.running_mean"]
+    torch.save(state, tmp_path / "bad.pth")
+    assert "below 0" not in str(convert_checkpoint(tmp_path / "good.pth", tmp_path / "good.ckpt").notes)
+    there = convert_checkpoint(tmp_path / "bad.pth", tmp_path / "bad.ckpt")
+    back = convert_checkpoint(tmp_path / "bad.ckpt", tmp_path / "back.pth")
+    for name, done in (("bn.running_var", there), ("bn.moving_variance", back)):
+        assert any(n.startswith(f"`{name}`: a running variance with numbers below 0") for n in done.notes)
+    assert torch.equal(torch.load(tmp_path / "back.pth")["bn.running_var"], state["bn.running_var"])
