@@ -266,7 +266,7 @@ def names_sizes(error: BaseException) -> bool:
 _OF_SIZES = (
     "its code goes on by how many elements it finds in data (`nonzero`, `where` of one argument, `x[mask]`)",
     "keep every element and weigh it by the mask: `(x * mask).sum() / mask.sum()` in place of "
-    "`x[mask].mean()`; `x[:300]` in place of `if len(x) > 300`",
+    "`x[mask].mean()`; `x[:300]` or `x.topk(min(300, len(x)))` in place of `if len(x) > 300`",
 )
 
 

@@ -70,7 +70,7 @@ class BestOfEach(Detector):
         _, boxes, scores = (found[0] for found in self.predict(x))
         kept = scores > self.least
         places, scores = torch.nonzero(kept), scores[kept]
-        scores, order = scores.topk(min(30, places.size(0)))
+        scores, order = scores.topk(min(30, len(places)))
         boxes, kinds = boxes[places[order, 0]], places[order, 1]
         if boxes.numel() == 0:
             return boxes, scores, kinds
@@ -130,6 +130,15 @@ class CuttingMore(Counting):
         return found[:4] if len(found) > 5 else found
 
 
+class TheBest(Counting):
+    """The best of more than there are in the example."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        _, _, scores = self.predict(x)
+        found = scores[scores > self.least]
+        return found.topk(190)[0] if len(found) > 190 else found
+
+
 class ARowForNone(Counting):
     """A row of zeros where no box is left."""
 
@@ -186,7 +195,7 @@ def test_another_selection_is_a_difference(tmp_path: Path) -> None:
         assert report.render().startswith("DIFFERENT"), (setting, report.render())
 
 
-@pytest.mark.parametrize("kind", [Counting, CuttingMore, ARowForNone])
+@pytest.mark.parametrize("kind", [Counting, CuttingMore, TheBest, ARowForNone])
 def test_a_branch_on_a_count_with_another_result_is_refused_at_its_line(
     kind: Callable[[], Detector],
 ) -> None:

@@ -81,11 +81,16 @@ def many_selected(module: Module) -> Iterator[list[Asked]]:
 
 
 def asks_for_size(error: BaseException) -> bool:
-    """Whether an export failed because the model's code asks how many elements a selection by data has."""
+    """Whether an export failed because the model's code asks how many elements a selection by data has.
+
+    It asks by a condition, or by `len`, which Python wants as a number.
+    """
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     asked = getattr(error, "cond", None) if isinstance(error, GuardOnDataDependentSymNode) else None
-    return asked is not None and names_sizes(error) and of_many(asked) is not None
+    if asked is None or not names_sizes(error):
+        return False
+    return asked.is_Symbol or of_many(asked) is not None
 
 
 def of_many(asked: sympy.Basic) -> bool | None:

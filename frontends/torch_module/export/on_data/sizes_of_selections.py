@@ -119,7 +119,11 @@ def sides_left_out(
     """
     assumed: list[str] = []
     same: list[str] = []
-    selections = _selections_of(module, program, bound) if asked else {}
+    try:
+        selections = _selections_of(module, program, bound) if asked else {}
+    except Exception as error:  # the example selects fewer than the trace takes out, as `topk` of a number
+        condition = next((a for a in asked if not a.of_none), asked[0])
+        raise size_error(condition.place, condition.selecting) from error
     for place, condition in {a.place: a for a in reversed(asked)}.items():  # of a loop, the first turn
         sizes = _sizes_for_other(condition, selections)
         differs = sizes and differs_from_program(module, program, bound, bound.tensors, sizes)
