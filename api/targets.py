@@ -244,12 +244,6 @@ def require_output(
             hint="leave out --stream: the comparison then holds both models in memory; --no-verify holds "
             "neither",
         )
-    if verified and row.runs_in and not is_installed(row.runs_in):
-        raise ModelError(
-            "E105",
-            f"expected `{row.runs_in}` to be installed, to compare the output, got no such module",
-            hint=f'pip install "regraft[{row.runs_in}]"; --no-verify writes it all the same',
-        )
     return target
 
 
@@ -327,6 +321,13 @@ def rewrite_file(
     parent = row.folder_of(final)
     if not allow_removal:
         _require_allowed(graph, rewritten)
+    # not before the model is loaded, whose own framework is told first: --no-verify does not do without it
+    if verified and row.runs_in and not is_installed(row.runs_in):
+        raise ModelError(
+            "E105",
+            f"expected `{row.runs_in}` to be installed, to compare the output, got no such module",
+            hint=f'pip install "regraft[{row.runs_in}]"; --no-verify writes it all the same',
+        )
     if not verified:  # then there is no recipe, and nothing that runs models is imported
         return save(rewritten.graph, final, target, force=force, verify_each=verify_each, **options), None
     from ..verification import Recipes

@@ -270,10 +270,10 @@ import sys
 
 class Gone:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == gone:
+        if name.partition(".")[0] in gone:
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
-gone = sys.argv[1]
+gone = sys.argv[1].split(",")
 sys.meta_path.insert(0, Gone())
 sys.argv = ["regraft", *sys.argv[2:]]
 from regraft.cli import run
@@ -281,9 +281,9 @@ run()
 """
 
 
-def without(framework: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command line where a framework is not installed."""
-    return run(sys.executable, "-c", FRAMEWORK_GONE, framework, *arguments, cwd=cwd)
+def without(frameworks: str, *arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command line where frameworks, with commas between them, are not installed."""
+    return run(sys.executable, "-c", FRAMEWORK_GONE, frameworks, *arguments, cwd=cwd)
 
 
 NET = """
@@ -319,8 +319,17 @@ class TestWithOneFrameworkOnly:
         assert done.returncode == 2, done.stdout + done.stderr
         assert "E105" in done.stderr
         assert "regraft[mindspore]" in done.stderr
+        assert "--no-verify writes it" in done.stderr
         assert "Traceback" not in done.stderr
         assert not (net / "o").exists()
+
+    def test_no_advice_leads_to_the_next_error(self, net: Path) -> None:
+        """Without the model's own framework, --no-verify writes nothing either."""
+        command = ("rewrite", "net.py:Net", "--input", "2x4", "--to", "mindspore", "-o", "o")
+        done = without("torch,mindspore", *command, cwd=net)
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert "expected `torch` to be installed, got no such module - at net.py:2" in done.stderr
+        assert "--no-verify" not in done.stderr
 
     def test_mxnet_with_neither(self, tmp_path: Path) -> None:
         done = without("torch", "check", SYMBOL, "--input", "data=1x1x3x3", "--json", cwd=tmp_path)
