@@ -83,6 +83,21 @@ class Call(Building):
         """Take an attribute away and return it."""
         return self.attributes.pop(name, default)
 
+    def take_rest(self) -> dict[str, Any]:
+        """Take all attributes away that are left, and return them."""
+        rest, self.attributes = self.attributes, {}
+        return rest
+
+    def require_read(self) -> None:
+        """Check that no attribute is left.
+
+        Raises:
+            UnsupportedError: naming those that are.
+        """
+        if self.attributes:
+            left = ", ".join(f"`{name}`" for name in self.attributes)
+            raise self.unsupported(f"expected an operator without {left}")
+
     def type(self, slot: int = 0) -> TensorType:
         """Return the type of an operand.
 

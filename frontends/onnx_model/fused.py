@@ -9,11 +9,12 @@ from ...ir.table import Table
 from .attention_heads import attend, heads_apart, size_of_heads
 from .call import Call
 from .classical import CLASSICAL
+from .contributed import CONTRIBUTED
 from .fused_decoder import DECODERS
 from .fused_quantised import QUANTISED, Rule, real
 from .traced_operators import RULES, TRACED
 
-FUSED = Table[Rule](QUANTISED, DECODERS)
+FUSED = Table[Rule](QUANTISED, DECODERS, CONTRIBUTED)
 """Operator of ONNX Runtime's own domain -> what it becomes."""
 
 
@@ -148,19 +149,6 @@ def skip_layer_norm(call: Call) -> list[Value] | Value:
     return [found, found, found, x]
 
 
-@FUSED.op("ExpandDims")
-def expand_dims(call: Call) -> Value:
-    """Return a value with one axis more."""
-    axis = call.op("Cast", call.op("Reshape", call.value(1), call.ints([1])), to=7)
-    return call.op("Unsqueeze", call.value(0), axis)
-
-
-@FUSED.op("Trilu")
-def trilu(call: Call) -> Value:
-    """ONNX's own, before it was there."""
-    return call.op("Trilu", *call.operands, **call.attributes)
-
-
 @FUSED.op("SimplifiedLayerNormalization")
 def simplified_layer_norm(call: Call) -> Value:
     """RMSNormalization by its first name."""
@@ -173,7 +161,19 @@ def simplified_layer_norm(call: Call) -> Value:
 def layer_norm(call: Call) -> Value:
     """ONNX's own, before it was there."""
     _only_first(call)
-    return call.op("LayerNormalization", *call.operands, **call.attributes)
+    return call.op("LayerNormalization", *call.operands, **call.take_rest())
+
+
+@FUSED.op("QEmbedLayerNormalization")
+def quantised_embed_layer_norm(call: Call) -> list[Value]:
+    """Return `embed_layer_norm` of tables of whole numbers, each with a scale and a zero point."""
+    ids, segments, mask = call.value(0), call.optional(1), call.optional(7)
+    tables = [
+        None if table is None else real(call, table, call.value(8 + at), call.optional(13 + at))
+        for at, table in enumerate(call.operands[2:7])
+    ]
+    call.operands = [ids, segments, *tables, mask]
+    return embed_layer_norm(call)
 
 
 @FUSED.op("EmbedLayerNormalization")
@@ -194,6 +194,7 @@ def embed_layer_norm(call: Call) -> list[Value]:
     if table is not None and segments is not None:
         total = call.op("Add", total, call.op("Gather", table, segments, axis=0))
     epsilon = call.take("epsilon", 1e-12)
+    call.take("mask_index_type")
     found = call.op("LayerNormalization", total, call.value(5), call.value(6), axis=-1, epsilon=epsilon)
     mask = call.optional(7)
     if mask is None:
@@ -281,6 +282,7 @@ def attention(call: Call) -> list[Value]:
     heads = call.take("num_heads")
     if call.take("do_rotary", 0):
         raise call.unsupported("expected attention without rotation of its own")
+    call.take("rotary_embedding_dim")
     if call.take("past_present_share_buffer", 0):
         raise call.unsupported("expected keys and values of earlier runs of their own length")
     sizes = call.take("qkv_hidden_sizes")
@@ -356,8 +358,8 @@ def _as_many(call: Call, q: Value, k: Value) -> bool:
 def rotary_embedding(call: Call) -> Value:
     """ONNX's own of opset 23, whose operands stand in another order."""
     how = {name: call.take(name) for name in ("interleaved", "num_heads", "rotary_embedding_dim")}
-    if call.take("scale", 1.0) != 1.0:
-        raise call.unsupported("expected a scale of 1")
+    if call.take("scale", 1.0) != 1.0 or call.take("is_packed_batching", 0):
+        raise call.unsupported("expected a scale of 1, and every example in a row of its own")
     positions = call.value(1)
     if call.rank(1) == 1:  # where the first element of each example stands
         x, axis = call.value(0), 1 if call.rank() == 3 else 2

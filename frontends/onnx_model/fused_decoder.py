@@ -63,6 +63,29 @@ def matmul_of_few_bits(call: Call) -> Value:
     return product if bias is None else call.op("Add", product, bias)
 
 
+_FLOATS_OF_4_BITS = [0, 1 / 192, 2 / 3, 1, 1 / 3, 1 / 2, 1 / 6, 1 / 4]  # and eight of the other sign
+_QUANTILES = [
+    *(-1.0, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.091050036, 0.0),
+    *(0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1.0),
+]  # of a normal distribution, bitsandbytes' NF4
+
+
+@DECODERS.op("MatMulBnb4")
+def matmul_of_bitsandbytes(call: Call) -> Value:
+    """Return a product with a matrix of numbers of 4 bits, of which blocks share the largest magnitude."""
+    k, n, size, kind = (call.take(name) for name in ("K", "N", "block_size", "quant_type"))
+    packed, largest = call.array(1), call.array(2)
+    call.take("training_mode")
+    if packed is None or largest is None or not call.take("transB", 1) or kind not in (0, 1):
+        raise call.unsupported("expected weights of FP4 or NF4, transposed, that the file holds")
+    table = np.array(_QUANTILES if kind else [*_FLOATS_OF_4_BITS, *(-x for x in _FLOATS_OF_4_BITS)])
+    codes = np.stack([packed.ravel() >> 4, packed.ravel() & 15], -1).ravel()[: k * n]
+    wide = table.astype(np.float32)[codes] * np.repeat(largest.astype(np.float32), size)[: k * n]
+    weight = np.ascontiguousarray(wide.reshape(n, k).T.astype(numpy_dtype(call.dtype(0))))
+    _note_width(call, 4, call.dtype(0))
+    return call.op("MatMul", call.value(0), call.constant(weight))
+
+
 def _note_width(call: Call, bits: int, dtype: str) -> None:
     _note(call, f"weights of {bits} bits in the file, of its {call.operator}, are {dtype} in the graph")
 
@@ -109,6 +132,12 @@ def group_query_attention(call: Call) -> list[Value]:
     for name in ("qk_output", "k_quant_type", "v_quant_type"):
         if call.take(name, 0) not in (0, -1, "NONE", b"NONE"):
             raise call.unsupported(f"expected attention without `{name}`")
+    for name in ("qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon", "kv_cache_bit_width"):
+        call.take(name)
+    if any(operand is not None for operand in call.operands[12:]) or not call.take("causal", 1):
+        raise call.unsupported("expected causal attention of floats, without norms of queries and keys")
+    if call.take("sliding_window_cache", 0):
+        raise call.unsupported("expected a cache of all keys and values")
     if any(call.node.output[3:]):
         raise call.unsupported("expected attention without scores as outputs")
     q, k, v = _projections(call, heads, groups)

@@ -53,9 +53,23 @@ def _single(call: Call, value: Value | None) -> Value | None:
     return call.op("Squeeze", value, call.ints([0]))
 
 
-def _require_first(call: Call) -> None:
-    if call.take("channels_last", 0):
-        raise call.unsupported("expected channels first")
+def _channels_second(call: Call, x: Value, *, are_last: bool) -> Value:
+    """Return pictures with channels on axis 1, where they are last."""
+    rank = len(call.graph.known_type(x).shape or ())
+    return call.op("Transpose", x, perm=[0, rank - 1, *range(1, rank - 1)]) if are_last else x
+
+
+def _channels_last(call: Call, x: Value, *, are_last: bool) -> Value:
+    """Return pictures with channels on the last axis again, where they were."""
+    rank = len(call.graph.known_type(x).shape or ())
+    return call.op("Transpose", x, perm=[0, *range(2, rank), 1]) if are_last else x
+
+
+def _pooled(call: Call, operator: str, **how: Any) -> Value:
+    """Return pools of a quantised picture, whose channels may be last."""
+    are_last = bool(call.take("channels_last", 0))
+    x = call.op(operator, _channels_second(call, _real(call, 0), are_last=are_last), **how)
+    return _quantised(call, _channels_last(call, x, are_last=are_last), 3)
 
 
 @QUANTISED.op("QLinearAdd", "QLinearMul")
@@ -68,11 +82,10 @@ def elementwise(call: Call) -> Value:
 @QUANTISED.op("QLinearConv")
 def convolution(call: Call) -> Value:
     """Return a convolution, of pictures whose channels may be last."""
-    last, rank = call.take("channels_last", 0), call.rank()
-    x = call.value(0)
-    x = call.op("Transpose", x, perm=[0, rank - 1, *range(1, rank - 1)]) if last else x
-    found = call.op("QLinearConv", x, *call.operands[1:], **call.attributes)
-    return call.op("Transpose", found, perm=[0, *range(2, rank), 1]) if last else found
+    are_last = bool(call.take("channels_last", 0))
+    x = _channels_second(call, call.value(0), are_last=are_last)
+    found = call.op("QLinearConv", x, *call.operands[1:], **call.take_rest())
+    return _channels_last(call, found, are_last=are_last)
 
 
 @QUANTISED.op("QLinearSigmoid")
@@ -99,17 +112,22 @@ def softmax(call: Call) -> Value:
 @QUANTISED.op("QLinearGlobalAveragePool")
 def global_average_pool(call: Call) -> Value:
     """Return the mean of each channel."""
-    _require_first(call)
-    return _quantised(call, call.op("GlobalAveragePool", _real(call, 0)), 3)
+    return _pooled(call, "GlobalAveragePool")
 
 
 @QUANTISED.op("QLinearAveragePool")
 def average_pool(call: Call) -> Value:
     """Return means of windows."""
-    _require_first(call)
     names = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
     how: dict[str, Any] = {name: call.take(name) for name in names if name in call.attributes}
-    return _quantised(call, call.op("AveragePool", _real(call, 0), **how), 3)
+    return _pooled(call, "AveragePool", **how)
+
+
+@QUANTISED.op("NhwcMaxPool")
+def max_pool(call: Call) -> Value:
+    """Return maxima of windows of a picture of whole numbers, whose channels are last."""
+    found = call.op("MaxPool", _channels_second(call, call.value(0), are_last=True), **call.take_rest())
+    return _channels_last(call, found, are_last=True)
 
 
 @QUANTISED.op("QLinearReduceMean")
@@ -172,10 +190,10 @@ def _scaled(call: Call, a: Value, b: Value, zeros: list[Value | None], scale: Va
 @QUANTISED.op("QuantizeLinear")
 def quantize_linear(call: Call) -> Value:
     """ONNX's own, before it had all element types."""
-    return call.op("QuantizeLinear", *call.operands, **call.attributes)
+    return call.op("QuantizeLinear", *call.operands, **call.take_rest())
 
 
 @QUANTISED.op("DequantizeLinear")
 def dequantize_linear(call: Call) -> Value:
     """ONNX's own, before it had all element types."""
-    return call.op("DequantizeLinear", *call.operands, **call.attributes)
+    return call.op("DequantizeLinear", *call.operands, **call.take_rest())

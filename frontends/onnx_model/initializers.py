@@ -33,7 +33,7 @@ _SETTINGS: dict[str, tuple[int, ...]] = {
 }
 """Operator -> operands that are no weights, whatever their sizes."""
 
-_CODED = {"MatMulNBits": (1, 2, 3), "GatherBlockQuantized": (0, 2, 3)}
+_CODED = {"MatMulNBits": (1, 2, 3), "MatMulBnb4": (1, 2), "GatherBlockQuantized": (0, 2, 3)}
 """Operator -> its operands that are a weight in another form, which its lowering makes."""
 
 _PACKED = ("int4", "uint4")

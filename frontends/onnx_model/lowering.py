@@ -249,6 +249,7 @@ class Lowering:
         rule = find_fused(domain, call.operator)
         if rule is not None:
             found = rule(call)
+            call.require_read()
         elif call.operator in CONTROL_FLOW:
             return lower_control_flow(self, frame, call)
         else:

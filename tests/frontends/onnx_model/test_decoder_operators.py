@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
-from onnxruntime import InferenceSession
+from onnx import helper
 
 import regraft
-from regraft.backends.onnx_model import to_model
 from regraft.ir import UnsupportedError
+
+from .single_node import compare, made
 
 DRAW = np.random.default_rng(0)
 HEADS, GROUPS, SIZE = 4, 2, 16
@@ -26,45 +26,6 @@ def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
     """Whole numbers in bytes, the first in the low bits."""
     parts = numbers.reshape(*numbers.shape[:-1], -1, 8 // bits).astype(np.uint16)
     return sum(parts[..., i] << bits * i for i in range(8 // bits)).astype(np.uint8)
-
-
-def made(
-    operator: str,
-    operands: list[np.ndarray | None],
-    attributes: dict[str, Any],
-    inputs: list[int],
-    outputs: int,
-) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """A model of one operator, and the values of its inputs; other operands are initializers."""
-    names = ["" if each is None else f"v{at}" for at, each in enumerate(operands)]
-    given = {names[at]: each for at in inputs if (each := operands[at]) is not None}
-    info = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
-        for name, each in given.items()
-    ]
-    stored = [
-        numpy_helper.from_array(np.asarray(each), names[at])
-        for at, each in enumerate(operands)
-        if each is not None and names[at] not in given
-    ]
-    ends = [f"y{at}" for at in range(outputs)]
-    node = helper.make_node(operator, names, ends, "node", domain="com.microsoft", **attributes)
-    ends = [helper.make_empty_tensor_value_info(name) for name in ends]
-    graph = helper.make_graph([node], "net", info, ends, stored)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8), given
-
-
-def compare(proto: onnx.ModelProto, given: dict[str, np.ndarray]) -> None:
-    """Compare a model with what regraft writes of it, both in ONNX Runtime."""
-    wanted = InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, given)
-    written = to_model(regraft.load(proto, given))
-    assert not any(node.domain == "com.microsoft" for node in written.graph.node)
-    session = InferenceSession(written.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
-    for a, b in zip(session.run(None, dict(zip(names, given.values(), strict=True))), wanted, strict=True):
-        assert a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-6 * max(1.0, float(np.abs(b).max())))
 
 
 ATTENTION: dict[str, dict[str, Any]] = {
@@ -256,6 +217,13 @@ def test_other_forms_are_refused():
     proto, given = attention(length=3)
     proto.graph.node[0].attribute.append(helper.make_attribute("qk_output", 1))
     with pytest.raises(UnsupportedError, match="without `qk_output`"):
+        regraft.load(proto, given)
+    proto, given = attention(length=3)
+    proto.graph.node[0].attribute.append(helper.make_attribute("causal", 0))
+    with pytest.raises(UnsupportedError, match="expected causal attention"):
+        regraft.load(proto, given)
+    proto.graph.node[0].attribute[-1].CopyFrom(helper.make_attribute("unheard_of", 2))
+    with pytest.raises(UnsupportedError, match="an operator without `unheard_of`"):
         regraft.load(proto, given)
     operands: list[np.ndarray | None] = [drawn(2, 32), packed(DRAW.integers(0, 16, (3, 1, 32)), 4)]
     how = {"K": 32, "N": 3, "bits": 4, "block_size": 32}

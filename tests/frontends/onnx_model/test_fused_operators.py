@@ -155,7 +155,6 @@ def test_is_what_onnx_runtime_computes(name: str) -> None:
 @pytest.mark.parametrize(
     ("operator", "operands", "attributes", "said"),
     [
-        ("QLinearGlobalAveragePool", [BYTES, *X, *OUT], {"channels_last": 1}, "channels first"),
         ("QLinearSoftmax", [BYTES, *X, *OUT], {"axis": 1, "opset": 11}, "the last axis"),
         (
             "MultiHeadAttention",
