@@ -13,7 +13,7 @@ from ..ir import ModelError, ModuleTree
 from .compare import Comparison, Yardstick, compare, distance, kind_of
 from .conditioning import Rounding
 from .report import ModuleRow
-from .rounded_values import LAYER, LAYERS, Allowed, compare_rounded
+from .rounded_values import RoundedValues
 from .runners.runs import CallRecord, Run, Runner
 
 _AT = " at its boundary"
@@ -76,6 +76,7 @@ class ModuleComparison:
         self._source, self._target = runs
         self._source_runner, self._runner = runners
         self._around = set(self._parents().values())  # calls that hold others
+        self._rounded = RoundedValues(self._source, self._source_runner, inputs)
         self._counts = [Counter(map(_path, run.calls)) for run in runs]
 
     def rows(self, *, agree: bool) -> list[ModuleRow]:
@@ -158,8 +159,8 @@ class ModuleComparison:
             outputs = self._runner.run_module(call, [record.inputs[i] for i in chosen])
         except ModelError as error:
             return replace(finding, why=f"it does not run alone: {error.message}")
-        by, allowed = self._rounding.alone(call, record), LAYERS if call in self._around else LAYER
-        worst = self._worst(record.outputs, outputs, finding.pairs, by, record.rounded, allowed)
+        by = self._rounding.alone(call, record)
+        worst = self._worst(record.outputs, outputs, finding.pairs, by, call if record.rounded else "")
         return replace(finding, chosen=tuple(chosen), alone=worst)
 
     def _doubt(self, finding: _Finding, findings: Mapping[str, _Finding], *, agree: bool) -> str:
@@ -217,7 +218,8 @@ class ModuleComparison:
         """Judge the edges of a quantised model that differ though all outputs agree.
 
         Coarse outputs hide a fault before them, and layers spread what rounding decides. Where every call
-        gives the source's own values, what enters each is right if the code between the calls is.
+        gives the source's own values, what enters each is right if the code between the calls is; and a call
+        is right if it makes of the source's values what the source makes of them.
 
         Args:
             findings: call -> what was found.
@@ -236,26 +238,55 @@ class ModuleComparison:
         for name, off in wrong.items():
             reason = f"entered by other values, though all calls before it give the source's own: {off}"
             rows[name] = replace(rows[name], passed=False, reason=reason)
-        for name in left if not wrong else ():
-            alone = findings[name].alone
-            if alone is None or not alone.passed:
-                continue
+        if wrong or not self._ends_right(run):
+            return
+        for name in left:
+            finding, alone = findings[name], findings[name].alone
             off = rows[name].reason.partition(_AT)[0]
             reason = f"{off} at its boundary; alone, and behind the source's own values, it is right"
-            rows[name] = replace(rows[name], passed=True, reason=reason)
+            if alone is not None and not alone.passed and name in self._around:
+                alone = self._without_calls_inside(finding, given)
+                reason = f"{off} at its boundary; behind the source's own values of its calls, it is right"
+            if alone is not None and alone.passed:
+                rows[name] = replace(rows[name], passed=True, reason=reason)
+            elif alone is not None:
+                rows[name] = _judge(replace(finding, alone=alone), "", agree=True)
+
+    def _ends_right(self, run: Run) -> bool:
+        """Whether the model's outputs are right where all calls give the source's values."""
+        outputs = zip(self._source.outputs, run.outputs, strict=False)
+        return all(
+            compare(a, b, self._rounding.output(i)).passed for i, ((_, a), (_, b)) in enumerate(outputs)
+        )
+
+    def _without_calls_inside(
+        self, finding: _Finding, given: Mapping[str, Sequence[np.ndarray]]
+    ) -> Comparison | None:
+        """Compare the code of a call around others, where all of these give the source's values."""
+        call, parents = finding.row.call, self._parents()
+        around = {call}
+        while call in parents:
+            call = parents[call]
+            around.add(call)
+        others = {name: values for name, values in given.items() if name not in around}
+        try:
+            found = self._runner.run_with(self._inputs, others).calls.get(finding.row.call)
+        except ModelError:
+            return None
+        if found is None or len(found.outputs) != len(finding.pairs):
+            return None
+        record, by = finding.record, self._rounding.alone(finding.row.call, finding.record)
+        return self._worst(record.outputs, found.outputs, finding.pairs, by, finding.row.call, spreads=False)
 
     def _entering(self, finding: _Finding, found: CallRecord | None) -> str:
         """Explain how what enters a call is more than a step off; empty if it is not."""
-        record = finding.record
+        record, call = finding.record, finding.row.call
         for i, array in zip(finding.chosen or (), () if found is None else found.inputs, strict=False):
-            wanted = record.inputs[i]
-            close = (
-                compare_rounded(wanted, array, LAYER)
-                if record.entered_rounded and record.entered_rounded[i]
-                else None
-            )
-            if close is None:
-                close = compare(wanted, array, self._rounding.entering(finding.row.call, i))
+            by = self._rounding.entering(call, i)
+            if record.entered_rounded and record.entered_rounded[i]:
+                close = self._rounded.compare(call, "inputs", i, array, by)
+            else:
+                close = compare(record.inputs[i], array, by)
             if not close.passed:
                 return close.reason
         return ""
@@ -266,14 +297,26 @@ class ModuleComparison:
         target: Sequence[np.ndarray],
         pairs: Sequence[int],
         by: Callable[[int], Yardstick],
-        rounded: Sequence[bool] = (),
-        allowed: Allowed = LAYER,
+        call: str = "",
+        *,
+        spreads: bool = True,
     ) -> Comparison:
-        """Return the comparison that is furthest beyond its tolerance."""
+        """Return the comparison that is furthest beyond its tolerance.
+
+        Args:
+            source: the source's arrays.
+            target: the target's.
+            pairs: the index of the source's array for each of the target's.
+            by: index -> what is allowed.
+            call: the call whose outputs they are, where some were rounded.
+            spreads: whether calls inside it may have rounded to the other side.
+        """
+        rounded = self._source.calls[call].rounded if call else ()
+        spreads = spreads and call in self._around
         found = [
-            compare_rounded(source[i], array, allowed) or compare(source[i], array, by(i))
-            if rounded and rounded[i]
-            else compare(source[i], array, by(i))
+            compare(source[i], array, by(i))
+            if not rounded or not rounded[i]
+            else self._rounded.compare(call, "outputs", i, array, by(i), spreads=spreads)
             for i, array in zip(pairs, target, strict=True)
         ]
         worst = max(found, key=lambda c: (not c.passed, np.nan_to_num(c.max_rel, nan=np.inf)))

@@ -316,6 +316,27 @@ class Correcting(Protocol):
         ...
 
 
+class Unrounded(NamedTuple):
+    """Values before a source rounds them to integers that stand for floats.
+
+    Attributes:
+        steps: where they lie among the integers.
+        unit: the part of a step to which a kernel may round the bias, as a sum of products of integers.
+    """
+
+    steps: np.ndarray
+    unit: float
+
+
+@runtime_checkable
+class Unrounding(Protocol):
+    """A runner that shows where values lie before its framework rounds them to integers."""
+
+    def run_unrounded(self, inputs: Mapping[str, np.ndarray]) -> Mapping[tuple[str, str, int], Unrounded]:
+        """Run the model and return them, by call, side of its record, and index, where they are known."""
+        ...
+
+
 @runtime_checkable
 class Tracing(Protocol):
     """A runner that sees the values that enter its framework's own operators."""

@@ -27,11 +27,12 @@ from ...frontends.torch_module.modules.tensor_classes import plain_parts
 from ...ir import Graph, ModelError, Operator, numpy_dtype, walk_operators
 from ..training.step import Step
 from .eager_runner import CallNames, EagerRunner
-from .runs import ELUS, CallRecord, Changing, ElementProbe, KernelErrors, Placeholder, Run
+from .runs import ELUS, CallRecord, Changing, ElementProbe, KernelErrors, Placeholder, Run, Unrounded
 
 if TYPE_CHECKING:
     import torch
 
+    from ...frontends.torch_module.quantised.readings import NotedSteps
     from ...frontends.training_script import RecipeFunction
     from ...ir.recipe import UpdateRule
     from ..recipes.torch_training import TorchTraining
@@ -69,6 +70,8 @@ class TorchRunner(EagerRunner):
         self._errors: KernelErrors = {}
         self._saturated: set[str] = set()
         self._mixed: set[str] = set()
+        self._steps: NotedSteps | None = None
+        self._unrounded: dict[tuple[str, str, int], Unrounded] = {}
         self.runtime = f"PyTorch {torch.__version__} (evaluation mode{', float64' if double else ''})"
 
     @cached_property
@@ -188,15 +191,37 @@ class TorchRunner(EagerRunner):
 
     @contextmanager
     def _corrected(self) -> Iterator[None]:
-        """Open a with block in which quantised layers add up exactly and clamps exchange nothing."""
+        """Open a with block in which quantised layers add up exactly and clamps exchange nothing.
+
+        It notes where values lie before they are rounded, where a run is to show that.
+        """
         if not self._is_quantised:
             yield
             return
         from ...frontends.torch_module.quantised.clamps import clamps_in_order
         from ...frontends.torch_module.quantised.exact_sums import exact_sums
+        from ...frontends.torch_module.quantised.readings import steps_noted
 
-        with exact_sums(self._saturated), clamps_in_order(self._mixed):
+        noting = nullcontext() if self._steps is None else steps_noted(self._steps)
+        with exact_sums(self._saturated), clamps_in_order(self._mixed), noting:
             yield
+
+    def run_unrounded(self, inputs: Mapping[str, np.ndarray]) -> Mapping[tuple[str, str, int], Unrounded]:
+        """Run the module and return its values before they are rounded; see `Unrounding`."""
+        from ...frontends.torch_module.quantised.readings import NotedSteps
+
+        self._steps, self._unrounded = NotedSteps(), {}
+        try:
+            self._run(inputs, True, {})
+            return self._unrounded
+        finally:
+            self._steps, self._unrounded = None, {}
+
+    def _note_unrounded(self, call: str, side: str, index: int, tensor: torch.Tensor) -> None:
+        """Note what a tensor at an edge of a call was before it was rounded, in a run that is to show it."""
+        found = None if self._steps is None else self._steps.of(tensor)
+        if found is not None:
+            self._unrounded[call, side, index] = Unrounded(array_of(found.values), found.unit)
 
     @property
     def saturated(self) -> list[str]:
@@ -331,6 +356,7 @@ class TorchRunner(EagerRunner):
             for i, leaf in enumerate(leaves):
                 if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
                     leaves[i] = Placeholder(len(inputs), leaf if leaf.is_quantized else None)
+                    self._note_unrounded(name, "inputs", len(inputs), leaf)
                     inputs.append(keep(array_of(leaf)))
             self._arguments[name] = (module, leaves, spec, kept.changed(module))
             open_.append((module, name, inputs))
@@ -345,6 +371,8 @@ class TorchRunner(EagerRunner):
             if name in given:
                 result = replace_tensors(result, list(map(tensor_of, given[name])))
             outputs = [keep(self._values(x)) for x in tensors_in(result)]
+            for at, tensor in enumerate(tensors_in(result)):
+                self._note_unrounded(name, "outputs", at, tensor)
             rounded = tuple(x.is_quantized for x in tensors_in(result))
             entered = tuple(
                 x.like is not None for x in self._arguments[name][1] if isinstance(x, Placeholder)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from .functions import OPERATORS
-from .packed import Packed, is_packed, unpacked
-from .stand_in import Quantised, scale_of
+from .packed import is_packed
+from .readings import Readings, is_quantised_tensor
 
 _KINDS = ("conv", "linear")
 _MOST = 2**15 - 1  # the largest number of 16 bits
@@ -37,35 +37,29 @@ def exact_sums(saturated: set[str]) -> Iterator[None]:
     Args:
         saturated: gets the names of the operators that were corrected.
     """
-    known: dict[int, _Weights] = {}
+    readings, sizes = Readings(), dict[int, int]()
 
-    def weights_of(given: Any) -> _Weights:
-        if id(given) not in known:
-            found = unpacked(given)
-            codes = found.codes()
-            largest = 0 if codes.is_floating_point() else int(codes.to(torch.int32).abs().max())
-            known[id(given)] = _Weights(given, found, largest)
-        return known[id(given)]
-
-    def read(value: Any) -> Any:
-        if is_packed(value):
-            return weights_of(value).unpacked
-        return Quantised(value.int_repr(), scale_of(value)) if _is_quantised(value) else value
+    def largest_of(packed: Any) -> int:
+        weights = readings.weights(packed)
+        if id(weights) not in sizes:
+            codes = weights.codes()
+            sizes[id(weights)] = 0 if codes.is_floating_point() else int(codes.to(torch.int32).abs().max())
+        return sizes[id(weights)]
 
     class Exact(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             named = kwargs or {}
             result = func(*args, **named)
             name = getattr(func, "_qualified_op_name", "").removeprefix("quantized::")
-            if not (name.startswith(_KINDS) and name in OPERATORS and _is_quantised(result)):
+            if not (name.startswith(_KINDS) and name in OPERATORS and is_quantised_tensor(result)):
                 return result
             x, *rest = args
-            largest = next(weights_of(value).largest for value in rest if is_packed(value))
+            largest = next(largest_of(value) for value in rest if is_packed(value))
             if not x.numel() or int(x.int_repr().max()) * 2 * largest <= _MOST:
                 return result
 
             def read_as(x: Tensor) -> Tensor:
-                return OPERATORS[name](*map(read, (x, *rest)), **named).codes
+                return OPERATORS[name](*map(readings.read, (x, *rest)), **named).codes
 
             wanted = read_as(x)
             differs = _steps(result, wanted)
@@ -81,24 +75,6 @@ def exact_sums(saturated: set[str]) -> Iterator[None]:
 
     with Exact():
         yield
-
-
-class _Weights(NamedTuple):
-    """Packed weights, and what is needed of them.
-
-    Attributes:
-        packed: the weights, which are to live as long as their entry.
-        unpacked: the same, unpacked.
-        largest: the largest absolute value of their integers; 0 of floats.
-    """
-
-    packed: Any
-    unpacked: Packed
-    largest: int
-
-
-def _is_quantised(value: object) -> bool:
-    return isinstance(value, Tensor) and value.is_quantized
 
 
 def _steps(result: Tensor, wanted: Tensor) -> Tensor:

@@ -107,6 +107,10 @@ class Packed:
             codes, *given, self.axis, bounds.min, bounds.max, codes.dtype
         )
 
+    def largest_scale(self) -> float:
+        """Return the length of the longest step of the weight; 0 for floats of 16 bits."""
+        return 0.0 if self.is_of_halves else float(self._held("_scale").max())
+
     def rows(self, indices: Tensor) -> Tensor:
         """Return rows of a table."""
         codes, scale, zero = (self._held(suffix) for suffix in ("", "_scale", "_zero_point"))

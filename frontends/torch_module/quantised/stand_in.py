@@ -187,7 +187,7 @@ class Scale(NamedTuple):
             codes = _OPS.quantize_per_tensor.tensor(x, scale, zero, low, high, stored)
         else:
             codes = _OPS.quantize_per_tensor(x, scale, int(zero), low, high, stored)
-        return Quantised(codes, self)
+        return Quantised(codes, self, (x, self))
 
     def dequantise(self, codes: Tensor) -> Tensor:
         """Return the floats that integers stand for."""
@@ -199,6 +199,13 @@ class Scale(NamedTuple):
             zero = zero if isinstance(zero, Tensor) else torch.tensor([zero])
             return _OPS.dequantize_per_tensor.tensor(codes, scale, zero, low, high, stored)
         return _OPS.dequantize_per_tensor(codes, scale, int(zero), low, high, stored)
+
+    def steps(self, x: Tensor) -> Tensor | None:
+        """Return where floats lie among the integers before they are rounded; None for several scales."""
+        if self.axis is not None:
+            return None
+        _, low, high = _STORED[self.dtype]
+        return torch.clamp(x / self.scale + self.zero, low, high)
 
 
 def scale_of(tensor: Tensor) -> Scale:
@@ -215,16 +222,18 @@ class Quantised(Tensor):
     Attributes:
         codes: the integers.
         by: how they stand for floats.
+        before: the floats that were rounded to them, and in which scale; None where that is not known.
     """
 
     codes: Tensor
     by: Scale
+    before: tuple[Tensor, Scale] | None
 
     @staticmethod
-    def __new__(cls, codes: Tensor, by: Scale) -> Quantised:
+    def __new__(cls, codes: Tensor, by: Scale, before: tuple[Tensor, Scale] | None = None) -> Quantised:
         """Make one of integers."""
         made = torch.Tensor._make_wrapper_subclass(cls, codes.shape, dtype=torch.float32)
-        made.codes, made.by = codes, by
+        made.codes, made.by, made.before = codes, by, before
         return made
 
     def floats(self) -> Tensor:
@@ -248,6 +257,11 @@ class Quantised(Tensor):
 def is_stand_in(x: object) -> TypeGuard[Quantised]:
     """Whether a value is a quantised tensor's stand-in; no function of torch is called for it."""
     return type(x) is Quantised
+
+
+def is_moving(func: Any) -> bool:
+    """Whether a function of torch's moves elements and leaves them as they are."""
+    return _name_of(func) in _MOVING
 
 
 def real(x: Any) -> Any:
@@ -274,12 +288,12 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = func(*replaced(args, lambda x: x.codes), **replaced(kwargs, lambda x: x.codes))
         return pytree.tree_map_only(Tensor, lambda codes: Quantised(codes, first.by), found)
     if name in _AVERAGING and first.by.axis is None:
-        return Quantised(_average(func, name, args, kwargs).codes, first.by)
+        found = _average(func, name, args, kwargs)
+        return Quantised(found.codes, first.by, found.before)
     result = quantised_as_torch(func, func, *args, **kwargs)
     in_place = (name.endswith("_") and not name.endswith("__")) or kwargs.get("inplace") is True
     if in_place and is_stand_in(result) and is_stand_in(args[0]):
-        args[0].codes, args[0].by = result.codes, result.by
-        return args[0]
+        return _set_codes(args[0], result)
     return result
 
 
@@ -392,7 +406,7 @@ def replaced(nest: Any, by: Callable[[Any], Any], *, every: bool = False) -> Any
 
 
 def _set_codes(x: Quantised, other: Any) -> Quantised:
-    x.codes, x.by = other.codes, other.by
+    x.codes, x.by, x.before = other.codes, other.by, other.before
     return x
 
 

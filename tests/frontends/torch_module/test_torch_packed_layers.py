@@ -361,15 +361,16 @@ def test_sums_are_corrected_where_kernel_and_reading_agree_on_small_inputs(
 ) -> None:
     """Not every processor has a kernel that saturates, so the reading is made to differ."""
     from regraft.frontends.torch_module.quantised import exact_sums
+    from regraft.frontends.torch_module.quantised.stand_in import Quantised
 
     weight = torch.quantize_per_tensor(torch.ones(3, 16), 1 / 127, 0, torch.qint8)
     x = torch.quantize_per_tensor(torch.ones(2, 16), 1 / 255, 0, torch.quint8)
     read = exact_sums.OPERATORS["linear"]
 
-    def halved(x: exact_sums.Quantised, *others: object) -> exact_sums.Quantised:
+    def halved(x: Quantised, *others: object) -> Quantised:
         found = read(x, *others)
         differs = not agrees or int(x.codes.max()) > 127
-        return exact_sums.Quantised(found.codes // 2, found.by) if differs else found
+        return Quantised(found.codes // 2, found.by) if differs else found
 
     monkeypatch.setitem(exact_sums.OPERATORS, "linear", halved)
     packed = torch.ops.quantized.linear_prepack(weight, None)
