@@ -46,6 +46,29 @@ def test_every_parameter_and_statistic_of_a_plain_net_moves_an_output() -> None:
     assert covered(Residual(1.0), "2x3x8x8").sensitivity == Sensitivity(9, 9)
 
 
+class OwnStatistics(nn.Module):
+    """Normalisations by functions, with statistics of other names than torch's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.stem = nn.Conv2d(3, 4, 3)
+        for name in ("m", "n"):
+            self.register_buffer(name, torch.randn(4))
+            self.register_buffer(f"{name}2", torch.rand(4) + 0.5)
+        self.gamma = nn.Parameter(torch.rand(4) + 0.5)
+
+    def forward(self, x):
+        y = torch.nn.functional.batch_norm(self.stem(x), self.m, running_var=self.m2, weight=self.gamma)
+        y = torch.batch_norm(y.relu(), None, None, self.n, self.n2, False, 0.1, 1e-5, False)
+        return y.mean((2, 3))
+
+
+def test_statistics_of_any_name_that_functions_are_given_have_no_gradient_and_move_outputs() -> None:
+    coverage = covered(OwnStatistics(), "2x3x8x8")
+    assert coverage.sensitivity == Sensitivity(7, 7)
+
+
 def test_behind_a_gamma_of_zeros_a_module_alone_proves_weights_and_nothing_proves_statistics() -> None:
     found = covered(Residual(0.0), "2x3x8x8").sensitivity
     assert found is not None

@@ -41,7 +41,7 @@ def gradients_of(
     try:
         for tensor, _, _ in kept:
             tensor.requires_grad_(True)
-        with torch.enable_grad():
+        with torch.enable_grad(), _without_statistics(statistics):
             found = [x for x in pytree.tree_leaves(forward()) if isinstance(x, torch.Tensor)]
             total = torch.zeros((), dtype=torch.float64)
             for output, weight in zip(found, weights, strict=True):
@@ -61,7 +61,39 @@ def gradients_of(
     return {
         name: np.zeros(tuple(as_real(t).shape)) if g is None else array_of(as_real(g))
         for (name, t), g in zip(taken.items(), gradients, strict=True)
+        if id(t) not in statistics
     }
+
+
+_STATISTICS = {"running_mean": 0, "running_var": 1}
+"""Parameter of torch's batch and instance norms -> its place among the statistics."""
+
+
+def _without_statistics(found: set[int]) -> Any:
+    """Return a mode in which normalisations have no gradient by their statistics, which torch cannot give.
+
+    Args:
+        found: where it adds the identities of those that a function of `torch` or `torch.nn.functional` was
+            given, whatever a class calls them.
+    """
+    from torch.nn import functional
+    from torch.overrides import TorchFunctionMode
+
+    class WithoutStatistics(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            del types
+            args, kwargs = list(args), dict(kwargs or {})
+            if getattr(func, "__name__", "") in ("batch_norm", "instance_norm", "native_batch_norm"):
+                begin = 1 if func in (functional.batch_norm, functional.instance_norm) else 3
+                for name, place in _STATISTICS.items():
+                    where, key = (kwargs, name) if name in kwargs else (args, begin + place)
+                    given = where[key] if name in kwargs or key < len(args) else None
+                    if given is not None:
+                        found.add(id(given))
+                        where[key] = given.detach()
+            return func(*args, **kwargs)
+
+    return WithoutStatistics()
 
 
 def _has_gradient(tensor: Any) -> bool:
