@@ -65,10 +65,6 @@ def gradients_of(
     }
 
 
-_STATISTICS = {"running_mean": 0, "running_var": 1}
-"""Parameter of torch's batch and instance norms -> its place among the statistics."""
-
-
 def _without_statistics(found: set[int]) -> Any:
     """Return a mode in which normalisations have no gradient by their statistics, which torch cannot give.
 
@@ -79,18 +75,21 @@ def _without_statistics(found: set[int]) -> Any:
     from torch.nn import functional
     from torch.overrides import TorchFunctionMode
 
+    def without_gradient(given: Any) -> Any:
+        found.add(id(given))
+        return given.detach()
+
     class WithoutStatistics(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             del types
             args, kwargs = list(args), dict(kwargs or {})
             if getattr(func, "__name__", "") in ("batch_norm", "instance_norm", "native_batch_norm"):
                 begin = 1 if func in (functional.batch_norm, functional.instance_norm) else 3
-                for name, place in _STATISTICS.items():
-                    where, key = (kwargs, name) if name in kwargs else (args, begin + place)
-                    given = where[key] if name in kwargs or key < len(args) else None
-                    if given is not None:
-                        found.add(id(given))
-                        where[key] = given.detach()
+                for at, name in enumerate(("running_mean", "running_var"), begin):
+                    if kwargs.get(name) is not None:
+                        kwargs[name] = without_gradient(kwargs[name])
+                    elif at < len(args) and args[at] is not None:
+                        args[at] = without_gradient(args[at])
             return func(*args, **kwargs)
 
     return WithoutStatistics()
