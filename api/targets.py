@@ -67,27 +67,28 @@ class Removal:
         tensors: trainable parameters of the source that the result has no more.
         elements: their values.
         of: the trainable values of the source.
-        modules: paths of the modules that went with them.
+        places: paths of the modules that held them, and of what no module holds.
+        reason: why they go.
     """
 
     tensors: int
     elements: int
     of: int
-    modules: tuple[str, ...]
+    places: tuple[str, ...]
+    reason: str
 
     def __str__(self) -> str:
         named = self.named
         return (
             f"REMOVED {self.elements:,} of {self.of:,} trainable parameters in {self.tensors} "
-            f"tensor{'' if self.tensors == 1 else 's'}, as nothing calls them"
-            + (f": {named}" if named else "")
+            f"tensor{'' if self.tensors == 1 else 's'}, as {self.reason}" + (f": {named}" if named else "")
         )
 
     @property
     def named(self) -> str:
-        """The first of the modules, and how many more there are."""
-        names = ", ".join(f"`{path}`" for path in self.modules[:_NAMED])
-        more = len(self.modules) - _NAMED
+        """The first of the places, and how many more there are."""
+        names = ", ".join(f"`{path}`" for path in self.places[:_NAMED])
+        more = len(self.places) - _NAMED
         return f"{names} and {more} more" if more > 0 else names
 
     @property
@@ -104,14 +105,23 @@ def removal(graph: Graph, rewritten: Rewritten) -> Removal:
     trained = {p.key: p for p in graph.parameters() if p.trainable and not p.is_buffer}
     new = rewritten.graph.provenance
     dropped = {} if new is None else new.dropped
-    gone = [p for key, p in trained.items() if dropped.get(key) == "drop-unused-modules"]
-    modules = tuple(c.place for c in rewritten.changes if c.code == "DU101")
+    gone = {key: p for key, p in trained.items() if dropped.get(key) == "drop-unused-modules"}
+    uncalled = [c.place for c in rewritten.changes if c.code == "DU101"]
+    paths = graph.parameter_paths()
+    places = [_place(next(iter(paths.get(key, ())), p.name), uncalled) for key, p in gone.items()]
     return Removal(
         len(gone),
-        sum(prod(p.data.shape) for p in gone),
+        sum(prod(p.data.shape) for p in gone.values()),
         sum(prod(p.data.shape) for p in trained.values()),
-        modules if gone else (),
+        tuple(dict.fromkeys(places)),
+        "nothing calls them" if all(place in uncalled for place in places) else "no output depends on them",
     )
+
+
+def _place(path: str, uncalled: list[str]) -> str:
+    """Return the module around a parameter: the one that is never called, else its own, else itself."""
+    around = (module for module in uncalled if path.startswith(f"{module}."))
+    return next(around, path.rpartition(".")[0] or path)
 
 
 def _require_allowed(graph: Graph, rewritten: Rewritten) -> None:
@@ -125,10 +135,10 @@ def _require_allowed(graph: Graph, rewritten: Rewritten) -> None:
         named = gone.named
         raise UsageError(
             "E003",
-            f"the output would lack {gone.elements:,} of {gone.of:,} trainable parameters, as nothing calls "
-            "them" + (f": {named}" if named else ""),
-            hint="`regraft check` with the same inputs says why nothing calls them; if their removal is "
-            "intended, give --allow-removal",
+            f"the output would lack {gone.elements:,} of {gone.of:,} trainable parameters, as {gone.reason}"
+            + (f": {named}" if named else ""),
+            hint="`regraft check` with the same inputs says why; if their removal is intended, give "
+            "--allow-removal",
         )
 
 

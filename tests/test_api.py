@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import regraft
+from regraft.api.targets import removal
 
 
 class Net(torch.nn.Module):
@@ -247,3 +248,34 @@ def test_conversion_states_its_own_parameters() -> None:
     names = list(inspect.signature(regraft.convert_checkpoint).parameters)
     assert names[:4] == ["source", "target", "map", "like"]
     assert list(inspect.signature(regraft.diff).parameters)[2] == "map"
+
+
+class Pooled(torch.nn.Module):
+    """A call whose result nothing reads, as of an encoder's pooler, and a module that nothing calls."""
+
+    def __init__(self, *, pooler: bool) -> None:
+        super().__init__()
+        self.body, self.drop, self.head = torch.nn.Linear(4, 4), torch.nn.Dropout(0.1), torch.nn.Linear(4, 2)
+        if pooler:
+            self.pooler = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.body(x)
+        if hasattr(self, "pooler"):
+            self.pooler(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("pooler", "verdict"),
+    [
+        (False, "10 of 30 trainable parameters in 2 tensors, as nothing calls them: `head`"),
+        (
+            True,
+            "30 of 50 trainable parameters in 4 tensors, as no output depends on them: `pooler.0`, `head`",
+        ),
+    ],
+)
+def test_a_removal_names_what_held_the_parameters(*, pooler: bool, verdict: str) -> None:
+    graph = regraft.load(Pooled(pooler=pooler), torch.ones(1, 4))
+    assert str(removal(graph, regraft.rewrite(graph))) == f"REMOVED {verdict}"
