@@ -9,7 +9,7 @@ Setting = float | int | str | bool | None
 """The value of one setting, the same for what is the same in every framework."""
 
 
-DECAY, KIND = "weight decay", "decay"
+DECAY, KIND = "weight decay", "kind of decay"
 COUPLED, DECOUPLED = "added to the gradient (L2)", "apart from the gradient (decoupled)"
 EPSILON_PLACE = "epsilon is added"
 OF_LABELS = "mean over the number of labels, whatever they weigh"

@@ -11,7 +11,9 @@ from regraft.api.explanations.lookup import PAGES, known_codes
 from regraft.cli import invoke as run
 from regraft.cli import main
 from regraft.commands.language import language_of
+from regraft.ir.recipe import COUPLED, DECOUPLED, KIND
 from regraft.process.messages import Catalogue, catalogue, read_po, say_lines, width_of
+from regraft.verification.recipes.report import RecipeRow
 
 from .tools.messages import Template, templates
 
@@ -257,6 +259,37 @@ def test_what_a_message_holds_is_no_pattern() -> None:
 )
 def test_the_cause_in_a_method(line: str, said: str) -> None:
     assert say_lines(line, "zh") == said
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (RecipeRow("clip norm", "1", "none"), "按范数裁剪梯度：源中为 1，目标中为 无"),
+        (RecipeRow("nesterov", "no", "yes"), "nesterov：源中为 否，目标中为 是"),
+        (
+            RecipeRow("learning rate", "at step 2: 0.01, 0.001", "at step 2: 0.1, 0.1"),
+            "学习率：源中为 第 2 步起 0.01, 0.001，目标中为 第 2 步起 0.1, 0.1",
+        ),
+        (
+            RecipeRow("loss", "cross entropy (`nn.CrossEntropyLoss`)", "squared error (`nn.MSELoss`)"),
+            "loss：源中为 交叉熵 (`nn.CrossEntropyLoss`)，目标中为 平方误差 (`nn.MSELoss`)",
+        ),
+        (
+            RecipeRow(KIND, COUPLED, DECOUPLED),
+            "衰减方式：源中为 加到梯度上（L2），目标中为 与梯度分开（解耦）",
+        ),
+        (
+            RecipeRow("epsilon", "1e-08", "1e-06", parameters=("a.w", "b.w")),
+            "epsilon：源中为 1e-08，目标中为 1e-06，涉及 2 个参数：`{a,b}.w`",
+        ),
+        (
+            RecipeRow("trained", "no", "yes", parameters=("a.w",)),
+            "是否训练：源中为 否，目标中为 是，涉及 1 个参数：`a.w`",
+        ),
+    ],
+)
+def test_a_setting_of_a_recipe(row: RecipeRow, said: str) -> None:
+    assert say_lines(row.lines()[0], "zh").strip() == said
 
 
 def test_a_sentence_in_a_cell_of_a_table() -> None:

@@ -220,8 +220,8 @@ def test_a_loss_that_torch_alone_has_is_refused_elsewhere_and_of_another_script(
 ADAM = {"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "amsgrad": False, "nesterov": False}
 ADAM |= {"bias correction": True, "epsilon is added": "to the root before its correction"}
 UNCORRECTED = {k: v for k, v in ADAM.items() if k != "epsilon is added"} | {"bias correction": False}
-DECAYED = {"weight decay": 0.1, "decay": "added to the gradient (L2)"}
-APART = {"weight decay": 0.1, "decay": "apart from the gradient (decoupled)"}
+DECAYED = {"weight decay": 0.1, "kind of decay": "added to the gradient (L2)"}
+APART = {"weight decay": 0.1, "kind of decay": "apart from the gradient (decoupled)"}
 
 
 RMSPROP = {"alpha": 0.9, "epsilon": 1e-3, "epsilon inside the root": True, "mean square starts at": 1.0}

@@ -325,7 +325,7 @@ WRONG: dict[str, tuple[Any, Any, str, str]] = {
             ),
         },
         ported(lambda p: nn.SGD(p, 0.1, weight_decay=0.01)),
-        "weight decay: 0 in the source, 0.01 in the target, for 1 parameters: `head.bias`",
+        "weight decay: 0 in the source, 0.01 in the target, for 1 parameter: `head.bias`",
         "{'params': these, 'weight_decay': 0.0}",
     ),
     "warm-up": (

@@ -43,7 +43,8 @@ class RecipeRow:
             names = braced(self.parameters)
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             held = ", ".join(f"`{n}`" for n in names[:_SHOWN]) + more
-            found += f", for {len(self.parameters)} parameters: {held}"
+            count = len(self.parameters)
+            found += f", for {count} parameter{'s' * (count != 1)}: {held}"
         lines = [f"  {found}"]
         if self.why:
             lines.append(f"    {self.why}")

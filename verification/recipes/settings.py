@@ -53,7 +53,7 @@ def _losses(source: LossRule, target: LossRule, recipe: Recipe) -> Iterator[Reci
         return  # compared by what they give
     if source.kind != target.kind:
         why, advice = advise(Asked("loss", source.kind, target.kind, recipe, (), source.settings))
-        mine, theirs = (f"{rule.kind} ({rule.written})" for rule in (source, target))
+        mine, theirs = (f"{rule.kind} (`{rule.written}`)" for rule in (source, target))
         yield RecipeRow("loss", mine, theirs, why=why, advice=advice, place=place)
         return
     for name in dict.fromkeys([*source.settings, *target.settings]):
@@ -120,7 +120,7 @@ def _updates(source: Recipe, target: Recipe, pairs: Sequence[tuple[str, str]]) -
         shown = names if some else ()
         why, advice = advise(Asked(name, mine, theirs, target, shown, settings[0], source.optimizer))
         if name == "update":
-            mine, theirs = f"{mine} ({source.optimizer})", f"{theirs} ({target.optimizer})"
+            mine, theirs = f"{mine} (`{source.optimizer}`)", f"{theirs} (`{target.optimizer}`)"
         counts = _counts(name, *settings)
         yield RecipeRow(name, _text(mine), _text(theirs), counts, some, why, advice, place)
 
