@@ -279,8 +279,8 @@ def test_the_cause_in_a_method(line: str, said: str) -> None:
             "衰减方式：源中为 加到梯度上（L2），目标中为 与梯度分开（解耦）",
         ),
         (
-            RecipeRow("epsilon", "1e-08", "1e-06", parameters=("a.w", "b.w")),
-            "epsilon：源中为 1e-08，目标中为 1e-06，涉及 2 个参数：`{a,b}.w`",
+            RecipeRow("epsilon", "1e-08", "1e-06", parameters=("a.w", "b.v")),
+            "epsilon：源中为 1e-08，目标中为 1e-06，涉及 2 个参数：`a.w`, `b.v`",
         ),
         (
             RecipeRow("trained", "no", "yes", parameters=("a.w",)),
