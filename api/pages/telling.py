@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ...process.messages import say, say_lines
@@ -27,10 +28,14 @@ def said_in(data: dict[str, Any], lang: str) -> dict[str, Any]:
     return found
 
 
+_TITLE = re.compile(r"(.+) in ((?:ONNX )?\w+ [\w.+-]+(?: \(.*\))?)")
+"""The name of a model, and a runtime with its version and what is said of it, which may hold an "in" too."""
+
+
 def _title(title: str, lang: str) -> str:
-    """Return the name of a model and its runtime, which stands behind the last "in"."""
-    name, _, runtime = title.rpartition(" in ")
-    return f"{name} · {say(runtime, lang)}" if name else say(runtime, lang)
+    """Return the title of a side, the name of its model before its runtime if it has one."""
+    found = _TITLE.fullmatch(title)
+    return say(title, lang) if found is None else f"{found[1]} · {say(found[2], lang)}"
 
 
 def _said(row: list[Any], cells: tuple[int, ...], lang: str) -> list[Any]:

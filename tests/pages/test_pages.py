@@ -298,6 +298,11 @@ def test_what_was_found_is_said_in_the_page_s_language() -> None:
     assert found["notes"] == ["在推理模式下捕获"]
     assert found["source"] == "net.py:Net · PyTorch 2.13.0（推理模式，float64）"
     assert found["target"] == "MindSpore 2.10.0（PyNative，推理模式）"
+    report["source"] = "the net in here.py:Net in PyTorch 2.13.0 (evaluation mode, float32, in pieces)"
+    report["target"] = "MindSpore 2.10.0 (PyNative, evaluation mode, in pieces)"
+    pieces = said_in(data, "zh")["report"]
+    assert pieces["source"] == "the net in here.py:Net · PyTorch 2.13.0（推理模式，float32，分块）"
+    assert pieces["target"] == "MindSpore 2.10.0（PyNative，推理模式，分块）"
     assert found["yardstick"].startswith("最大值末位的 64 个单位；")
     assert found["modules"][0][:8] == row[:8]
     assert found["modules"][0][8] == "目标中进入它的是别的值"

@@ -26,6 +26,7 @@ from .handover import Give, ignore_outputs
 from .mindspore_literals import Literals
 from .mindspore_reading import CheckpointReader, let_threads_sleep, reading
 from .pace import Read, ignore_pace, ignore_weight
+from .titles import name_in_pieces
 from .widening import half_unit, largest_move, widen_array
 
 _SIDES = ("inputs", "outputs")
@@ -84,7 +85,7 @@ class MindSporePieces(FixedWeights, MindSporeRunner):
         runner._budget, runner._wide = budget, wide
         _require_fit(net, runner._values, checkpoint or folder, wide=wide)
         runner._others, runner._exact, runner.moved, runner.calls = [], {}, {}, {}
-        runner.runtime += " in float32, in pieces" if wide else " in pieces"
+        runner.runtime = name_in_pieces(runner.runtime, "float32" if wide else "")
         return runner
 
     def undo_rounding(

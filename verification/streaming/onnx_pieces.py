@@ -26,6 +26,7 @@ from .fixed_weights import FixedWeights
 from .handover import Give, ignore_outputs
 from .onnx_types import NARROW, widened
 from .pace import Read, ignore_pace, ignore_weight
+from .titles import name_in_pieces
 from .widening import Scratch, half_unit, largest_move, rounded_from, widen_array
 
 _LARGE = 1 << 20
@@ -121,8 +122,7 @@ class OnnxPieces(FixedWeights, OnnxRunner):
         self._exact: dict[str, np.ndarray] = {}
         if wide:
             self._undo_rounding(weights, literals, constants or ExactConstants())
-        suffix = " in float32, in pieces" if wide else ", in pieces"
-        self.runtime = self.runtime.removesuffix(")") + f"{suffix})"
+        self.runtime = name_in_pieces(self.runtime, "float32" if wide else "")
 
     def _undo_rounding(
         self, weights: Collection[str], literals: Sequence[float], constants: ExactConstants

@@ -20,6 +20,7 @@ from ..runners.torch_folder import TorchFolderRunner
 from .exact_constants import ExactConstants
 from .handover import Give, ignore_outputs
 from .pace import ignore_weight
+from .titles import name_in_pieces
 from .torch_pieces import MappedTensors
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class TorchFolderPieces(MappedTensors, TorchFolderRunner):
         self._wait_for, self._awaited = wait_for, dict[int, str]()
         for name, parameter in self._model.named_parameters():
             self._awaited[id(parameter)] = name
-        self.runtime += " in pieces"
+        self.runtime = name_in_pieces(self.runtime)
 
     def _run(
         self, inputs: Mapping[str, np.ndarray], calls: bool, given: Mapping[str, Sequence[np.ndarray]]

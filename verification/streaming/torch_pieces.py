@@ -25,6 +25,7 @@ from .exact_constants import ExactConstants, recording_constants
 from .fixed_weights import FixedWeights
 from .handover import Take, keep_outputs
 from .pace import Read, ignore_pace
+from .titles import name_in_pieces
 
 if TYPE_CHECKING:
     import torch
@@ -91,7 +92,7 @@ class TorchPieces(MappedTensors):
         self._run_kept: tuple[Mapping[str, np.ndarray], Run] | None = None
         self._model = self._given  # as it is: its values are widened where it uses them
         self._double = real == "float64"
-        self.runtime += f" in {real}, in pieces" if real else " in pieces"
+        self.runtime = name_in_pieces(self.runtime, real)
 
     def run(self, inputs: Mapping[str, np.ndarray], *, calls: bool = True) -> Run:
         """Run the module; see `Runner`."""
