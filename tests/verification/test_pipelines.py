@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -214,6 +215,24 @@ def test_vectors_of_numbers_are_explained() -> None:
         assert message in found.message
     assert explain_values(features, features) == []
     assert explain_values(features, list(draw.standard_normal((12, 6)))) == []
+
+
+def test_numbers_to_write_of_a_pipeline_without_stages_make_its_values_the_first_s() -> None:
+    draw = np.random.default_rng(0)
+    raw = [draw.integers(0, 256, (3, 16, 16)) / 255 for _ in range(4)]
+    mean, deviation = (np.array(v)[:, None, None] for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    first = [(v - mean) / deviation for v in raw]
+    for second in (raw, [v * 255 for v in raw], [(v - 0.5) / 0.5 for v in raw]):
+        (found,) = explain_values(first, second)
+        means, deviations = re.findall(r"\[(.*?)\]", found.advice)
+        m, d = (np.array(text.split(", "), float)[:, None, None] for text in (means, deviations))
+        np.testing.assert_allclose([(v - m) / d for v in second], first, atol=5e-3)
+    (found,) = explain_values(first, raw)
+    assert found.advice.endswith("by the mean [0.485, 0.456, 0.406] and the deviation [0.229, 0.224, 0.225]")
+    (found,) = explain_values(first, [v + 0.25 for v in first])
+    assert found.advice == "give both one mean, or subtract [0.25, 0.25, 0.25] from what the second gives"
+    (found,) = explain_values(raw, [2 - v for v in raw])
+    assert found.advice.endswith("take what the second gives times [-1, -1, -1] plus [2, 2, 2]")
 
 
 def test_values_that_nothing_explains_have_no_explanation() -> None:

@@ -9,6 +9,9 @@ import numpy as np
 CLOSE = 1e-3
 """Deviation of what is left after a fit, relative to that of the values, up to which it explains them."""
 
+_SHOWN = 8
+"""Channels or columns whose numbers a line lists."""
+
 AFFINE = "the first is the second"
 """The beginning of explanations by a scale and a shift alone."""
 
@@ -51,11 +54,23 @@ def affine(slope: np.ndarray, shift: np.ndarray) -> Explanation:
         return Explanation("values are 255 times those of the first", advice)
     if np.allclose(slope, 1, atol=1e-3):
         text = f"{AFFINE} plus [{_numbers(shift)}], by channel: another mean"
-        return Explanation(text, "give both one mean")
+        return Explanation(
+            text, f"give both one mean, or subtract [{_numbers(-shift)}] from what the second gives"
+        )
     law = f"times [{_numbers(slope)}] plus [{_numbers(shift)}]"
     text = f"{AFFINE} {law}, by channel: another scale, mean or deviation"
-    return Explanation(text, "give both one scale, mean and standard deviation")
+    return Explanation(
+        text, f"give both one scale, mean and standard deviation, or {normalisation(slope, shift)}"
+    )
+
+
+def normalisation(slope: np.ndarray, shift: np.ndarray) -> str:
+    """Return the step, in words, that makes the first of the second: first = slope * second + shift."""
+    if (slope <= 0).any():
+        return f"take what the second gives times [{_numbers(slope)}] plus [{_numbers(shift)}]"
+    mean, deviation = _numbers(-shift / slope), _numbers(1 / slope)
+    return f"normalise what the second gives by the mean [{mean}] and the deviation [{deviation}]"
 
 
 def _numbers(values: np.ndarray) -> str:
-    return ", ".join(f"{v:.4g}" for v in values)
+    return ", ".join([*(f"{v + 0.0:.4g}" for v in values[:_SHOWN]), *["…"] * (len(values) > _SHOWN)])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .explanation import CLOSE, Explanation, affine, fit
+from .explanation import CLOSE, Explanation, affine, fit, normalisation
 
 _COLUMNS = 64
 """Columns up to which another order of them is looked for."""
@@ -34,7 +34,10 @@ def explain_numbers(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -
             if axis is None:
                 return [affine(slope, shift)]
             text = "columns have another mean or deviation each"
-            return [Explanation(text, "give both one mean and standard deviation of each column")]
+            advice = (
+                f"give both one mean and standard deviation of each column, or {normalisation(slope, shift)}"
+            )
+            return [Explanation(text, advice)]
     return []
 
 
