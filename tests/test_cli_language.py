@@ -8,11 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from regraft.api.explanations.lookup import PAGES, known_codes
+from regraft.backends import TARGETS
 from regraft.cli import invoke as run
 from regraft.cli import main
 from regraft.commands.language import language_of
 from regraft.ir.recipe import COUPLED, DECOUPLED, KIND
-from regraft.process.messages import Catalogue, catalogue, read_po, say_lines, width_of
+from regraft.process.messages import Catalogue, catalogue, read_po, say, say_lines, width_of
 from regraft.verification.recipes.report import RecipeRow
 
 from .tools.messages import Template, templates
@@ -172,6 +173,12 @@ def test_explain_and_codes() -> None:
     assert "\n原因:\n" in text
     assert "regraft.unique_names(net)" in text
     assert "MS101  If 或 Loop 写成 Python 的" in invoke("explain", "--lang", "zh").output
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_pass_says_what_it_does(target: str) -> None:
+    rows = json.loads(invoke("passes", "--to", target, "--json").stdout)
+    assert [row["name"] for row in rows if not CHINESE.search(say(row["summary"], "zh"))] == []
 
 
 @pytest.mark.parametrize("variable", ["LANG", "LC_ALL", "LANGUAGE"])
