@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import mindspore as ms
+import numpy as np
 import pytest
 import torch
 
@@ -605,3 +606,20 @@ def test_a_repair_keeps_names_of_numbers_and_the_other_outputs(tmp_path: Path) -
         (tmp_path / "mine.py").write_text(TARGET + made.format("Cell", "construct", target))
         report = regraft.verify(f"{tmp_path}/theirs.py:Net", f"{tmp_path}/mine.py:Net", "4x6")
         assert write in report.nets.settings[0].write
+
+
+def test_a_mistake_behind_a_packed_sequence_is_named(tmp_path: Path) -> None:
+    made = "\n\nclass Net(nn.{}):\n    def __init__(self):\n        super().__init__()\n"
+    made += "        self.recurrent = nn.LSTM(6, 3, batch_first=True, bidirectional=True)\n\n"
+    packed = "    def forward(self, x, n):\n        x = pack_padded_sequence(x, n, True, enforce_sorted=False)\n"
+    packed += "        x, _ = pad_packed_sequence(self.recurrent(x)[0], True, total_length=5)\n"
+    imported = "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence\n"
+    source = SOURCE + imported + made.format("Module") + packed + "        return F.softmax(x, dim=1)\n"
+    (tmp_path / "theirs.py").write_text(source)
+    target = "    def construct(self, x, n):\n        x = self.recurrent(x, None, n)[0]\n"
+    target += "        return ops.softmax(x, axis=2)\n"
+    (tmp_path / "mine.py").write_text(TARGET + made.format("Cell") + target)
+    x, n = np.random.default_rng(0).normal(size=(3, 5, 6)).astype(np.float32), np.array([5, 2, 3])
+    report = regraft.verify(f"{tmp_path}/theirs.py:Net", f"{tmp_path}/mine.py:Net", (x, n))
+    [row] = report.nets.settings
+    assert (row.write, row.place) == ("axis=1", "mine.py:12")
