@@ -611,7 +611,8 @@ def test_a_repair_keeps_names_of_numbers_and_the_other_outputs(tmp_path: Path) -
 def test_a_mistake_behind_a_packed_sequence_is_named(tmp_path: Path) -> None:
     made = "\n\nclass Net(nn.{}):\n    def __init__(self):\n        super().__init__()\n"
     made += "        self.recurrent = nn.LSTM(6, 3, batch_first=True, bidirectional=True)\n\n"
-    packed = "    def forward(self, x, n):\n        x = pack_padded_sequence(x, n, True, enforce_sorted=False)\n"
+    packed = "    def forward(self, x, n):\n"
+    packed += "        x = pack_padded_sequence(x, n, True, enforce_sorted=False)\n"
     packed += "        x, _ = pad_packed_sequence(self.recurrent(x)[0], True, total_length=5)\n"
     imported = "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence\n"
     source = SOURCE + imported + made.format("Module") + packed + "        return F.softmax(x, dim=1)\n"

@@ -165,8 +165,8 @@ def mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
     """A tree with other leaves."""
     if isinstance(tree, tuple):
         items = [mapped(item, change) for item in tree]
-        # a class may construct itself of tensors alone, as PackedSequence does
-        return type(tree)._make(items) if hasattr(tree, "_fields") else tuple(items)
+        # past the constructor of a named tuple, as PackedSequence's takes nothing but tensors
+        return tuple.__new__(type(tree), items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, list):
         return [mapped(item, change) for item in tree]
     if isinstance(tree, dict):
