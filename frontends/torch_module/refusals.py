@@ -82,6 +82,20 @@ _OTHERS = (
 )
 
 
+class WrongKernelError(Exception):
+    """A kernel does not give what its layer computes, as fbgemm's of some transposed convolutions.
+
+    Args:
+        packed: the layer's packed weights.
+        operator: the operator's name.
+        steps: the most that a result is off.
+    """
+
+    def __init__(self, packed: Any, operator: str, steps: int) -> None:
+        super().__init__(operator)
+        self.packed, self.operator, self.steps = packed, operator, steps
+
+
 def reason(operator: str) -> tuple[str, str] | None:
     """Return why an operator cannot be read, and what to do instead; None if no rule fits."""
     base = operator.split(".")[1] if "." in operator else operator

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.ao import quantization
 
 import regraft
-from regraft.ir import Graph, Operator, TensorData
+from regraft.ir import Graph, ModelError, Operator, TensorData
 from regraft.verification.rounded_values import compare_unrounded
 from regraft.verification.runners.runs import Unrounded
 
@@ -64,10 +65,11 @@ class Coarse(nn.Module):
         return self.dequant(self.f(x.mean([2, 3])))
 
 
-def load() -> Graph:
-    """Return the coarse net, quantised."""
+def load(engine: str = "qnnpack") -> Graph:
+    """Return the coarse net, quantised for some kernels."""
+    torch.backends.quantized.engine = engine
     net = Coarse().eval()
-    net.qconfig = quantization.get_default_qconfig("qnnpack")  # type: ignore[assignment]
+    net.qconfig = quantization.get_default_qconfig(engine)  # type: ignore[assignment]
     quantization.prepare(net, inplace=True)
     net(IMAGES)
     return regraft.load(quantization.convert(net, inplace=True), (IMAGES,))
@@ -133,6 +135,31 @@ def test_a_call_that_is_wrong_alone_is_found_behind_other_codes(fault: str, tmp_
     assert report.first_divergence == call
     wrong = {row.call for row in report.modules if row.passed is False}
     assert wrong <= {call, "block#1"}, report
+
+
+def test_a_scale_of_a_written_file_that_moves_nothing_is_found(tmp_path: Path) -> None:
+    graph, path = load("fbgemm"), tmp_path / "net.onnx"  # with scales of channels, as parameters
+    regraft.save(regraft.rewrite(graph), path)
+    model = onnx.load(path)
+    held = next(t for t in model.graph.initializer if t.name == "f.weight_scale")
+    scales = onnx.numpy_helper.to_array(held).copy()
+    scales *= np.float32(1.0001)
+    held.CopyFrom(onnx.numpy_helper.from_array(scales, held.name))
+    onnx.save(model, path)
+    report = regraft.verify(graph, path)
+    assert all(row.passed for row in report.outputs)
+    assert report.structure is not None
+    assert [row.target for row in report.structure.values] == ["f.weight_scale"]
+    assert not report.passed
+
+
+def test_packed_layers_that_were_drawn_apart_are_refused_with_advice() -> None:
+    first = load()
+    torch.manual_seed(1)
+    second = load().origin.model
+    with pytest.raises(ModelError, match=r"E702 torch holds `.*` packed for its kernels") as found:
+        regraft.verify(first, second, IMAGES)
+    assert "before quantising them" in found.value.hint
 
 
 @pytest.mark.parametrize(

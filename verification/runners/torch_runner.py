@@ -24,6 +24,7 @@ from ...frontends.torch_module.export.tensors import (
 )
 from ...frontends.torch_module.modules.live_state import Untouched
 from ...frontends.torch_module.modules.tensor_classes import plain_parts
+from ...frontends.torch_module.quantised_kernels import QuantisedKernels, failure_of, refuse_packed
 from ...ir import Graph, ModelError, Operator, numpy_dtype, walk_operators
 from ..training.step import Step
 from .eager_runner import CallNames, EagerRunner
@@ -32,7 +33,6 @@ from .runs import ELUS, CallRecord, Changing, ElementProbe, KernelErrors, Placeh
 if TYPE_CHECKING:
     import torch
 
-    from ...frontends.torch_module.quantised.readings import NotedSteps
     from ...frontends.training_script import RecipeFunction
     from ...ir.recipe import UpdateRule
     from ..recipes.torch_training import TorchTraining
@@ -68,10 +68,7 @@ class TorchRunner(EagerRunner):
         self._given: Any = model
         self._widens = double
         self._errors: KernelErrors = {}
-        self._saturated: set[str] = set()
-        self._mixed: set[str] = set()
-        self._steps: NotedSteps | None = None
-        self._unrounded: dict[tuple[str, str, int], Unrounded] = {}
+        self._kernels = QuantisedKernels()
         self.runtime = f"PyTorch {torch.__version__} (evaluation mode{', float64' if double else ''})"
 
     @cached_property
@@ -114,9 +111,7 @@ class TorchRunner(EagerRunner):
                 with self._widening():
                     result = self._model(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything
-                raise ModelError(
-                    "E702", f"the torch module raised {type(error).__name__}: {error}"
-                ) from error
+                raise failure_of(error, self._given) from error
             finally:
                 for handle in handles:
                     handle.remove()
@@ -189,49 +184,25 @@ class TorchRunner(EagerRunner):
 
         return not self._programme and is_quantised(self._model)
 
-    @contextmanager
-    def _corrected(self) -> Iterator[None]:
-        """Open a with block in which quantised layers add up exactly and clamps exchange nothing.
-
-        It notes where values lie before they are rounded, where a run is to show that.
-        """
-        if not self._is_quantised:
-            yield
-            return
-        from ...frontends.torch_module.quantised.clamps import clamps_in_order
-        from ...frontends.torch_module.quantised.exact_sums import exact_sums
-        from ...frontends.torch_module.quantised.readings import steps_noted
-
-        noting = nullcontext() if self._steps is None else steps_noted(self._steps)
-        with exact_sums(self._saturated), clamps_in_order(self._mixed), noting:
-            yield
+    def _corrected(self) -> AbstractContextManager[None]:
+        """Return a with block in which kernels of quantised layers are corrected."""
+        return self._kernels.corrected() if self._is_quantised else nullcontext()
 
     def run_unrounded(self, inputs: Mapping[str, np.ndarray]) -> Mapping[tuple[str, str, int], Unrounded]:
         """Run the module and return its values before they are rounded; see `Unrounding`."""
-        from ...frontends.torch_module.quantised.readings import NotedSteps
-
-        self._steps, self._unrounded = NotedSteps(), {}
-        try:
+        with self._kernels.noting() as found:
             self._run(inputs, True, {})
-            return self._unrounded
-        finally:
-            self._steps, self._unrounded = None, {}
-
-    def _note_unrounded(self, call: str, side: str, index: int, tensor: torch.Tensor) -> None:
-        """Note what a tensor at an edge of a call was before it was rounded, in a run that is to show it."""
-        found = None if self._steps is None else self._steps.of(tensor)
-        if found is not None:
-            self._unrounded[call, side, index] = Unrounded(array_of(found.values), found.unit)
+        return {edge: Unrounded(array_of(steps.values), steps.unit) for edge, steps in found.items()}
 
     @property
     def saturated(self) -> list[str]:
         """The quantised operators whose sums a kernel saturated so far; see `Correcting`."""
-        return sorted(self._saturated)
+        return sorted(self._kernels.saturated)
 
     @property
     def mixed(self) -> list[str]:
         """The clamps whose kernel exchanged elements so far; see `Correcting`."""
-        return sorted(self._mixed)
+        return sorted(self._kernels.mixed)
 
     def _widening(self) -> AbstractContextManager[object]:
         """Return a with block that widens to float64 what the model makes or casts in less."""
@@ -289,10 +260,15 @@ class TorchRunner(EagerRunner):
             return gradients_of(self._model, self._named_tensors, forward, weights)
 
     def fill(self, values: Mapping[str, np.ndarray]) -> None:
-        """Set parameters and buffers to other values, by name, until `close`."""
+        """Set parameters and buffers to other values, by name, until `close`.
+
+        Raises:
+            ModelError: where torch packs one of them for its kernels.
+        """
         import torch
 
         named = self._named_tensors
+        refuse_packed(values, named)
         with torch.no_grad():
             for name, value in values.items():
                 tensor = as_real(named[name])
@@ -356,7 +332,7 @@ class TorchRunner(EagerRunner):
             for i, leaf in enumerate(leaves):
                 if isinstance(leaf, torch.Tensor) and not isinstance(leaf, torch.nn.Parameter):
                     leaves[i] = Placeholder(len(inputs), leaf if leaf.is_quantized else None)
-                    self._note_unrounded(name, "inputs", len(inputs), leaf)
+                    self._kernels.note(name, "inputs", len(inputs), leaf)
                     inputs.append(keep(array_of(leaf)))
             self._arguments[name] = (module, leaves, spec, kept.changed(module))
             open_.append((module, name, inputs))
@@ -372,7 +348,7 @@ class TorchRunner(EagerRunner):
                 result = replace_tensors(result, list(map(tensor_of, given[name])))
             outputs = [keep(self._values(x)) for x in tensors_in(result)]
             for at, tensor in enumerate(tensors_in(result)):
-                self._note_unrounded(name, "outputs", at, tensor)
+                self._kernels.note(name, "outputs", at, tensor)
             rounded = tuple(x.is_quantized for x in tensors_in(result))
             entered = tuple(
                 x.like is not None for x in self._arguments[name][1] if isinstance(x, Placeholder)
@@ -438,9 +414,7 @@ class TorchRunner(EagerRunner):
             try:
                 result = module(*arguments, **keywords)
             except Exception as error:  # the user's forward may raise anything
-                raise ModelError(
-                    "E702", f"the torch module raised {type(error).__name__}: {error}"
-                ) from error
+                raise failure_of(error, self._given) from error
             return [copied_array(x) for x in tensors_in(result)]  # inside, as in `_run`
 
     def probe_elements(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from ..refusals import WrongKernelError
 from .functions import OPERATORS
 from .packed import is_packed
 from .readings import Readings, is_quantised_tensor
@@ -21,6 +22,9 @@ from .readings import Readings, is_quantised_tensor
 _KINDS = ("conv", "linear")
 _MOST = 2**15 - 1  # the largest number of 16 bits
 _NARROW = 127  # the largest input of which no kernel saturates sums
+
+_TRANSPOSED = "transpose"
+_FAR = 4  # steps from a layer's own result beyond which a kernel gives something else
 
 _SHARE = 2000
 """One float in so many may lie in the middle of two codes, between which its rounding decides."""
@@ -36,6 +40,9 @@ def exact_sums(saturated: set[str]) -> Iterator[None]:
 
     Args:
         saturated: gets the names of the operators that were corrected.
+
+    Raises:
+        WrongKernelError: for a transposed convolution whose kernel gives something else on such inputs.
     """
     readings, sizes = Readings(), dict[int, int]()
 
@@ -55,7 +62,8 @@ def exact_sums(saturated: set[str]) -> Iterator[None]:
                 return result
             x, *rest = args
             largest = next(largest_of(value) for value in rest if is_packed(value))
-            if not x.numel() or int(x.int_repr().max()) * 2 * largest <= _MOST:
+            saturates = x.numel() and int(x.int_repr().max()) * 2 * largest > _MOST
+            if not saturates and _TRANSPOSED not in name:
                 return result
 
             def read_as(x: Tensor) -> Tensor:
@@ -67,8 +75,11 @@ def exact_sums(saturated: set[str]) -> Iterator[None]:
                 return result
             narrow = _in_scale_of(x, x.int_repr().clamp(max=_NARROW))
             before = _steps(func(narrow, *rest, **named), read_as(narrow))
+            if before.max() > _FAR and _TRANSPOSED in name:
+                packed = next(value for value in rest if is_packed(value))
+                raise WrongKernelError(packed, name, int(differs.max()))
             usual = int(int(before.count_nonzero()) > 1 + before.numel() // _SHARE)
-            if before.max() > 1 or not (differs > usual).any():
+            if not saturates or before.max() > 1 or not (differs > usual).any():
                 return result
             saturated.add(name)
             return _in_scale_of(result, torch.where(differs > usual, wanted, result.int_repr()))

@@ -380,3 +380,31 @@ def test_sums_are_corrected_where_kernel_and_reading_agree_on_small_inputs(
         found = torch.ops.quantized.linear(x, packed, 0.1, 0)
     assert torch.equal(found.int_repr(), kernel.int_repr()) is not agrees
     assert seen == ({"linear"} if agrees else set())
+
+
+def test_a_kernel_that_does_not_compute_its_layer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fbgemm's of a transposed convolution of 2 x 2 is one on some processors; here the reading differs."""
+    from regraft.frontends.torch_module.quantised import exact_sums
+    from regraft.frontends.torch_module.quantised.stand_in import Quantised
+
+    torch.backends.quantized.engine = "fbgemm"
+    net = Stubs(nn.Conv2d(4, 6, 3), nn.ConvTranspose2d(6, 3, 3)).eval()
+    net.qconfig = quantization.QConfig(  # type: ignore[assignment]
+        quantization.default_observer, quantization.default_weight_observer
+    )
+    quantization.prepare(net, inplace=True)
+    net(IMAGES)
+    graph = regraft.load(quantization.convert(net, inplace=True), (IMAGES,))
+    regraft.save(regraft.rewrite(graph), tmp_path / "net.onnx")
+    assert regraft.verify(graph, tmp_path / "net.onnx").passed
+    read = exact_sums.OPERATORS["conv_transpose2d"]
+
+    def wrong(x: Quantised, *others: object) -> Quantised:
+        found = read(x, *others)
+        return Quantised(found.codes // 2, found.by)
+
+    monkeypatch.setitem(exact_sums.OPERATORS, "conv_transpose2d", wrong)
+    with pytest.raises(ModelError, match=r"E702 torch's kernel of `body.1` does not compute the layer"):
+        regraft.verify(graph, tmp_path / "net.onnx")
