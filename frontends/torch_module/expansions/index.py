@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from .table import Expansions, Inexpressible
 
@@ -108,8 +109,10 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return the source's elements in order, where the mask is true."""
     x, mask = torch.broadcast_tensors(x, mask)
     at = torch.cumsum(mask.reshape(-1).to(torch.int64), 0) - 1
-    chosen = source.reshape(-1)[torch.clamp(at, min=0)].reshape(x.shape)
-    return torch.where(mask, chosen, x)
+    flat = source.reshape(-1)
+    if free_unbacked_symbols(flat.shape[0]):  # of as many elements as data say: none, where the mask has none
+        flat = torch.cat([flat, flat.new_zeros(1)])
+    return torch.where(mask, flat[torch.clamp(at, min=0)].reshape(x.shape), x)
 
 
 @table.op("aten._unsafe_masked_index.default")

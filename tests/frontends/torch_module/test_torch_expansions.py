@@ -291,6 +291,21 @@ def test_checks_of_data_compute_nothing(check):
     check(filled, floats(2, 4, 3), marks, floats(2, 4, 3, seed=1))
 
 
+@pytest.mark.parametrize("mark", [0, 3])
+def test_masks_may_choose_nothing(check, mark):
+    """As a batch of text alone does in a model of text and images."""
+    norm = nn.LayerNorm(3)
+
+    def normed(x, marks):
+        chosen = marks == mark
+        x = x.masked_scatter(chosen.unsqueeze(-1), norm(x[chosen]))
+        y = x.clone()
+        y[~chosen] += norm(x[~chosen])
+        return y
+
+    check(normed, floats(2, 4, 3), np.array([[0, 0, 0, 0], [0, 0, 0, 0]]))
+
+
 def test_weight_norm(check):
     """Of a bias too, whose every element is a slice of its own."""
     layer = nn.utils.parametrizations.weight_norm
