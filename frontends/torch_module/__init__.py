@@ -138,10 +138,12 @@ def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
     from .lowering import Lowerer
     from .modules.replaced_weights import retire_replaced
     from .modules.tree import tree_of_module, tree_of_program
+    from .unread_draws import drop_unread_draws
     from .view_writes import take_parts_singly
 
     state_casts(captured.program)
     take_parts_singly(captured.program)
+    drop_unread_draws(captured.program)
     graph = Graph()
     tree = (
         tree_of_program(graph, captured.program)

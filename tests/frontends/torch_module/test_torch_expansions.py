@@ -11,6 +11,8 @@ from torch import nn
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.nn import functional as F
 
+import regraft
+
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
@@ -317,3 +319,35 @@ def test_weight_norm(check):
 def test_covariances_of_one_variable_are_a_number(check):
     check(torch.cov, floats(3, 5))
     check(lambda x: [torch.cov(x), torch.corrcoef(x)], floats(1, 5), dynamic=False)
+
+
+class Renewed(nn.Module):
+    """A layer that the first call constructs and gives the weights of another, as BigBird does."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), None
+
+    def forward(self, x):
+        if self.second is None:
+            self.second = nn.Linear(3, 3)
+            self.second.weight = self.first.weight
+            self.second.bias = self.first.bias
+        torch.randn_like(x)
+        return self.second(x)
+
+
+def test_draws_that_nothing_reads_are_dropped(check):
+    graph = check(Renewed(), floats(2, 3))
+    assert [o.op_type for o in graph.operators()] == ["Linear"]
+
+
+def test_draws_into_a_view_that_is_read_are_refused():
+    class Drawn(nn.Module):
+        def forward(self, x):
+            weight = torch.empty(3, 3)
+            weight.view(9).uniform_(-1, 1)
+            return x @ weight
+
+    with pytest.raises(regraft.UnsupportedError, match=r"E201 .*\n.*aten.uniform_"):
+        regraft.load(Drawn(), floats(2, 3))
