@@ -263,7 +263,13 @@ class Change:
         with np.errstate(all="ignore"):
             signs = random.integers(0, 2, array.shape, np.int8) * np.int8(2) - np.int8(1)
             moved = (wide * (1 + real(epsilon) * signs.astype(real))).astype(array.dtype)
-            kept = ~np.isfinite(moved) | ((wide == np.rint(wide)) & (np.abs(wide) < _EXACT))
+            size = np.abs(wide)
+            kept = ~np.isfinite(moved) | ((wide == np.rint(wide)) & (size < _EXACT))
+            least = np.nextafter(np.zeros((), moved.real.dtype), np.ones((), moved.real.dtype)).astype(real)
+            below = (size > 0) & (size * real(abs(epsilon)) < least)  # subnormal: no share of one is a unit
+            if below.any():
+                step = signs.astype(real) * (self.ulps * least)
+                moved = np.where(below, (wide + step).astype(array.dtype), moved)
         return np.where(kept, array, moved)
 
 

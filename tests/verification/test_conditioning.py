@@ -50,6 +50,13 @@ class TestChanges:
             assert steps.min() >= 0.9
             assert steps.max() <= 2
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_the_unit_of_a_subnormal_number_is_the_least_number(self, dtype: type) -> None:
+        least = np.finfo(dtype).smallest_subnormal
+        for change in make_changes(1):
+            found = change(least * np.array([3, -20, 0], dtype))
+            assert set((np.abs(found) / least).tolist()) <= {2, 4, 19, 21, 0}
+
     def test_integers_masks_and_what_would_overflow_stay(self) -> None:
         kept = np.array([0, 1, -2, 1024, np.inf, -np.inf], np.float32)
         for change in make_changes(4):
