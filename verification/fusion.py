@@ -143,6 +143,23 @@ class Fusion:
         self._sides.notes.append(_describe_coarse(wrong))
         return target, again
 
+    def stop_for_calls(self) -> bool:
+        """Run the target without fusions from now on, where those may be what makes its calls differ.
+
+        Returns:
+            Whether it was run with them, and they may round or saturate what the model quantises.
+        """
+        runner = self._sides.target
+        if not isinstance(runner, Fusing) or not (runner.fuses and runner.rounds_coarsely):
+            return False
+        self._level.enter_context(runner.fusing(False))
+        self._stopped = True
+        self._sides.notes.append(
+            "the runtime's default fusions round quantised values further inside, or saturate sums; "
+            "the comparison runs operators one by one"
+        )
+        return True
+
     def _may_be_coarse(self, runner: Fusing, wrong: Sequence[OutputRow]) -> bool:
         """Whether fusions may round as much as failing rows are off."""
         spreads = self._equalities.has_quantised

@@ -112,10 +112,12 @@ FAULTS: dict[str, tuple[Callable[[Graph], None], str]] = {
 }
 
 
-def test_codes_that_kernels_round_to_the_other_side_are_right(tmp_path: Path) -> None:
-    graph = load()
-    regraft.save(regraft.rewrite(graph, to="torch"), tmp_path / "net", to="torch")
-    report = regraft.verify(graph, tmp_path / "net")
+@pytest.mark.parametrize("to", ["torch", "onnx"])
+def test_codes_that_kernels_round_to_the_other_side_are_right(to: str, tmp_path: Path) -> None:
+    """ONNX Runtime's fused kernels saturate sums on some processors, where outputs do not show it."""
+    graph, path = load(), tmp_path / ("net.onnx" if to == "onnx" else "net")
+    regraft.save(regraft.rewrite(graph, to=to), path, to=to)
+    report = regraft.verify(graph, path)
     assert report.passed, report
     assert all(row.passed for row in report.modules if row.class_name != "Identity")
     reasons = {row.call: row.reason for row in report.modules}
