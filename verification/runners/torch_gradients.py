@@ -42,10 +42,13 @@ def gradients_of(
         for tensor, _, _ in kept:
             tensor.requires_grad_(True)
         with torch.enable_grad(), _without_statistics(statistics):
-            found = [x for x in pytree.tree_leaves(forward()) if isinstance(x, torch.Tensor)]
+            leaves = pytree.tree_leaves(forward())
+            found = [x for x in leaves if isinstance(x, (torch.Tensor, int, float))]
+            if len(found) != len(weights):  # numbers that depend on no input are no outputs
+                found = [x for x in found if isinstance(x, torch.Tensor)]
             total = torch.zeros((), dtype=torch.float64)
             for output, weight in zip(found, weights, strict=True):
-                if weight is not None and output.requires_grad:
+                if weight is not None and isinstance(output, torch.Tensor) and output.requires_grad:
                     total = total + (as_real(output).double() * torch.from_numpy(weight)).nan_to_num().sum()
             if not total.requires_grad:
                 raise ModelError("E702", "no output has a gradient")

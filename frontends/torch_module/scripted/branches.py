@@ -18,12 +18,10 @@ from torch.utils import _pytree as pytree
 
 from ....ir import UnsupportedError
 from .builtin_operators import RaisedError
+from .grown_lists import ADVICE
+from .impure import ImpureError
 from .memory import MEMORY, memory_of, shares_memory, writes
 from .numbers import DataNumber, Uninitialized
-
-
-class ImpureError(Exception):
-    """A body does something that no function of tensors does; its text says what."""
 
 
 class WritesError(Exception):
@@ -196,14 +194,22 @@ def loop(
     return names
 
 
-def refusal(reason: str, place: str) -> UnsupportedError:
+def refusal(error: ImpureError | RaisedError, place: str) -> UnsupportedError:
     """Return the error of a branch or loop on data that is no function of tensors."""
+    hint = error.hint if isinstance(error, ImpureError) else ""
     return UnsupportedError(
         "E203",
-        f"the program goes on by the value of a tensor, and this is no function of tensors: {reason}",
+        f"the program goes on by the value of a tensor, and this is no function of tensors: {error}",
         place=place,
-        hint="write the module so that both ways give tensors of one shape, or export the Python module",
+        hint=hint
+        or "write the module so that both ways give tensors of one shape, or export the Python module",
     )
+
+
+def try_turn(body: Callable[[], Body]) -> None:
+    """Run a body for what it does to the lists around it, on copies of what it writes into."""
+    written: list[torch.Tensor] = []
+    _Tried(written)(lambda: _tried(body, written))
 
 
 # -- tensors that a body reads --------------------------------------------------------------------------
@@ -350,7 +356,7 @@ def _kind(a: Any, b: Any) -> Any:
         if (a.dtype, tuple(a.shape)) != (b.dtype, tuple(b.shape)):
             raise ImpureError(f"its branches give tensors of {_said(a)} and {_said(b)}")
         return torch.Tensor
-    types = {value.kind if isinstance(value, DataNumber) else type(value) for value in (a, b)}
+    types = {_type_of(value) for value in (a, b)}
     plain = len(types) == 1 and not isinstance(a, DataNumber) and not isinstance(b, DataNumber)
     if plain and (a is b or (isinstance(a, (bool, int, float, str)) and a == b)):
         return None
@@ -360,16 +366,20 @@ def _kind(a: Any, b: Any) -> Any:
 
 
 def _carried_kind(name: str, value: Any) -> Any:
-    kind = value.kind if isinstance(value, DataNumber) else type(value)
-    if isinstance(value, torch.SymInt):
-        return int
+    kind = _type_of(value)
     if isinstance(value, torch.Tensor):
         return torch.Tensor
     if kind in (bool, int, float):
         return kind
     if isinstance(value, list):
-        raise ImpureError(f"the list `{name}` grows in it")
+        raise ImpureError(f"the list `{name}` grows in it", ADVICE)
     raise ImpureError(f"it assigns `{name}`, which is neither a tensor nor a number")
+
+
+def _type_of(value: Any) -> Any:
+    """Return the type of a value, Python's own for a number of which a tensor or a size holds the value."""
+    kind = value.kind if isinstance(value, DataNumber) else type(value)
+    return {torch.SymBool: bool, torch.SymInt: int, torch.SymFloat: float}.get(kind, kind)
 
 
 _TYPES: dict[Any, Any] = {bool: torch.bool, int: torch.int64, float: torch.float64}
@@ -388,6 +398,8 @@ def _as_tensor(value: Any, kind: Any, a: Any, b: Any) -> torch.Tensor:
         found = _now(value).clone()
         wanted = found.dtype if kind is torch.Tensor else _TYPES[kind]
         return found if found.dtype == wanted else found.to(wanted)
+    if isinstance(value, torch.SymBool):
+        return torch.scalar_tensor(torch.sym_ite(value, 1, 0), dtype=torch.int64) > 0
     return torch.scalar_tensor(value, dtype=_TYPES[kind])
 
 
@@ -399,4 +411,4 @@ def _said(tensor: torch.Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
-__all__ = ["Body", "ImpureError", "RaisedError", "branch", "loop", "refusal"]
+__all__ = ["Body", "RaisedError", "branch", "loop", "refusal", "try_turn"]

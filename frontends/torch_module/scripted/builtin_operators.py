@@ -11,6 +11,7 @@ import numpy as np
 
 from ....ir import UnsupportedError
 from ..saved.operators import writes_files
+from .grown_lists import of_lists
 from .memory import MEMORY, writes
 from .numbers import (
     DataNumber,
@@ -67,6 +68,9 @@ def call_operator(namespace: str, name: str, arguments: list[Any], keywords: dic
     if namespace in ("aten", "prim"):
         if name == "select" and len(arguments) == 3 and isinstance(arguments[2], DataNumber):
             return MEMORY.select(*arguments)
+        found = of_lists(name, arguments, keywords, call_operator)
+        if found is not NotImplemented:
+            return found
         found = of_packed(name, arguments)
         if found is not NotImplemented:
             return found

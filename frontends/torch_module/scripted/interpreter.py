@@ -20,6 +20,8 @@ from ....ir import ModelError, UnsupportedError
 from .archive import Archive, EnumMember, Function, ScriptClass
 from .both_ways import Returned, RunsBothWays, Scope, frozen
 from .builtin_operators import call_operator, holds_number, to_number
+from .grown_lists import Rows, refused
+from .impure import ImpureError
 from .memory import MEMORY
 from .numbers import DataNumber, DataRange, Uninitialized
 from .old_versions import TYPES_OF_FILLS, as_written
@@ -176,7 +178,10 @@ class Interpreter(RunsBothWays):
         from torch.utils import _pytree as pytree
 
         try:
-            MEMORY.read([item for item in pytree.tree_leaves(value) if isinstance(item, torch.Tensor)])
+            leaves = pytree.tree_leaves(value)
+            if any(isinstance(item, Rows) for item in leaves):
+                raise refused("its caller")
+            MEMORY.read([item for item in leaves if isinstance(item, torch.Tensor)])
         except UnsupportedError as error:
             error.place = self.place(scope, node)
             raise
@@ -211,8 +216,6 @@ class Interpreter(RunsBothWays):
 
     def _set_attribute(self, held: Any, name: str, value: Any, node: ast.AST, scope: Scope) -> None:
         if self.bodies:
-            from .branches import ImpureError
-
             raise ImpureError(f"it assigns the attribute `{name}`")
         if isinstance(held, ScriptObject):
             held.attributes[name] = value
@@ -271,6 +274,10 @@ class Interpreter(RunsBothWays):
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
         held, key = self.evaluate(node.value, scope), self.evaluate(node.slice, scope)
+        if isinstance(held, list) and any(isinstance(item, Rows) for item in held):
+            error = refused(f"`{ast.unparse(node)[:80]}`")
+            error.place = self.place(scope, node)
+            raise error
         if isinstance(key, DataNumber):
             return call_operator("aten", "__getitem__", [held, key], {})
         try:

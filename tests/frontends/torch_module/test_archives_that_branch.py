@@ -195,7 +195,27 @@ class Written(nn.Module):
         return y, same, found, steps, t, torch.relu_(z)
 
 
-@pytest.mark.parametrize("net", [Number, Selected, Written])
+class Lengthens(nn.Module):
+    """Lists that a loop on data makes longer, behind what they hold and before more; one of a helper."""
+
+    def grow(self, sums: List[Tensor], x: Tensor, n: int) -> Tensor:  # noqa: UP006
+        for _ in range(n):
+            x = x * 1.1
+            y = x if bool(x.sum() > 3) else -x
+            sums.append(y.sum(1))
+        return x
+
+    def forward(self, x: Tensor, n: Tensor):
+        outs, sums = [x], [x.sum(1)]
+        z = self.grow(sums, x, int(n))
+        for i in range(int(n)):
+            x = torch.sin(x) + i
+            outs += [x]
+        outs.append(x * 0)
+        return torch.cat(outs, -1), torch.stack(outs, 1), torch.stack(sums), len(outs), z
+
+
+@pytest.mark.parametrize("net", [Number, Selected, Written, Lengthens])
 def test_numbers_of_data_and_writes_are_what_torchscript_computes(
     net: type[nn.Module], tmp_path: Path
 ) -> None:
@@ -223,6 +243,26 @@ class Grows(nn.Module):
             x = x * 0.5
             found.append(x)
         return torch.stack(found).sum(0)
+
+
+class Reads(nn.Module):
+    """The list that the loop makes longer is read in it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = [x]
+        for _ in range(int((x > 0).sum())):
+            found.append(found[-1] * 0.5)
+        return torch.stack(found)
+
+
+class Picks(nn.Module):
+    """An item is taken of a list that is as long as data say."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = [x]
+        for i in range(int((x > 0).sum())):
+            found.append(x * i)
+        return found[1]
 
 
 class Shapes(nn.Module):
@@ -279,6 +319,8 @@ class Remembers(nn.Module):
     ("net", "line", "reason"),
     [
         (Grows, 12, "it changes a list or dictionary from outside"),
+        (Reads, 9, "it reads a list that it makes longer"),
+        (Picks, 11, "expected torch.stack, torch.cat or len of a list that a loop on data made"),
         (Shapes, 8, "its branches give tensors of float32[1, 4] and float32["),
         (Writes, 10, "it writes into a tensor and reads another view of it"),
         (Doubts, 14, "reads a tensor that it wrote into under another name"),
