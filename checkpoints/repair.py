@@ -144,13 +144,17 @@ class Fit:
             lines.append(f"note: zero in a repaired file, as this one counts no batches: {counts}")
         if p.globals:
             lines.append(f"note: {_count(p.globals)} of an optimizer or a callback stay as they are")
+        if self._is_of_a_model() and not self.equal:
+            model = self.model or "net.py:Net"
+            lines.append(f"note: `regraft diff {model} {self.source} --input SHAPE` compares both as models")
         return lines
 
     @property
     def advice(self) -> list[str]:
         """The commands or code that help."""
         p, model = self.placement, self.model or "net.py:Net"
-        target = f"{self.source.stem}.repaired{self.source.suffix}"
+        suffix = ".safetensors" if self._is_of_a_model() else self.source.suffix
+        target = f"{self.source.stem}.repaired{suffix}"
         lines: list[str] = []
         if p.moved or p.shared:
             lines.append(f"regraft repair-checkpoint {model} {self.source} -o {target}")
@@ -165,6 +169,10 @@ class Fit:
                 f"maps the layers to null"
             )
         return lines
+
+    def _is_of_a_model(self) -> bool:
+        """Whether the file holds a model with its weights, which no conversion writes."""
+        return self.source.suffix in (".onnx", ".mindir")
 
     def _may_convert(self) -> bool:
         """Whether the file has as many elements as the net lacks, in other layouts or under other names."""

@@ -97,7 +97,7 @@ def convert_checkpoint(
             return
         for note in done.notes:
             echo(f"note: {note}")
-        print_verdict(f"wrote {done.path}: {done.tensors} tensors")
+        print_verdict(f"wrote {done.path}: {done.tensors} tensor{'s' if done.tensors != 1 else ''}")
 
 
 @click.command("repair-checkpoint", short_help="Give the tensors of a checkpoint the right names.")
@@ -150,7 +150,7 @@ def repair_checkpoint(
             count = Counter(by for _, by in placement.placed.values())
             told = ", ".join(f"{n} by {by}" for by, n in count.items())
             echo(f"placed: {len(placement.placed)} of {placement.wanted} parameters ({told})")
-            echo(f"wrote {done.path}: {done.tensors} tensors")
+            echo(f"wrote {done.path}: {done.tensors} tensor{'s' if done.tensors != 1 else ''}")
             if placement.clashing:
                 echo(f"write: {UNIQUE}")
         ctx.exit(0 if done.whole else 1)

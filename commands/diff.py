@@ -256,5 +256,6 @@ def _print_diff(report: Diff) -> None:
     for note in report.notes:
         echo(f"note: {note}")
     alone = len(report.only_first) + len(report.only_second)
-    count = f"{len(report.rows)} tensors compared, {len(changed)} differ, {alone} on one side only"
-    print_verdict(f"equal: {len(report.rows)} tensors compared" if report.equal else count)
+    compared = f"{len(report.rows)} tensor{'s' if len(report.rows) != 1 else ''} compared"
+    differing = f"{compared}, {len(changed)} differ, {alone} on one side only"
+    print_verdict(f"equal: {compared}" if report.equal else differing)

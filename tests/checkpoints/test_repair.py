@@ -328,3 +328,24 @@ def test_two_emitted_folders_are_two_checkpoints(tmp_path: Path) -> None:
     for other, code in (("b", 0), ("c", 1)):
         result = runner.invoke(main, ["diff", str(tmp_path / "a"), str(tmp_path / other)])
         assert result.exit_code == code, result.output
+
+
+def test_a_file_with_a_model_in_it_is_no_target_and_may_be_compared_as_one(tmp_path: Path) -> None:
+    net = tmp_path / "net.py"
+    net.write_text(
+        "from torch import nn\n\ndef Net():\n"
+        "    return nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU())\n"
+    )
+    file = tmp_path / "net.onnx"
+    rewritten = invoke("rewrite", f"{net}:Net", "--input", "2x5x4", "-o", file, "--no-verify")
+    assert rewritten.exit_code == 0, rewritten.output
+    found = invoke("diff", f"{net}:Net", file)
+    assert found.exit_code == 1
+    assert "`0.weight` is [4, 3] in the file, and `0.weight` [3, 4] in the net" in found.output
+    written = tmp_path / "net.repaired.safetensors"
+    assert f"regraft convert-checkpoint {file} net.repaired.safetensors --like {net}:Net" in found.output
+    assert f"note: `regraft diff {net}:Net {file} --input SHAPE` compares both as models" in found.output
+    done = invoke("convert-checkpoint", file, written, "--like", f"{net}:Net")
+    assert done.output.endswith("net.repaired.safetensors: 1 tensor\n")
+    assert read_checkpoint(written)["0.weight"].shape == (3, 4)
+    assert "operators" in invoke("diff", f"{net}:Net", file, "--input", "2x5x4").output

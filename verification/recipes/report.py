@@ -44,7 +44,7 @@ class RecipeRow:
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             held = ", ".join(f"`{n}`" for n in names[:_SHOWN]) + more
             count = len(self.parameters)
-            found += f", for {count} parameter{'s' * (count != 1)}: {held}"
+            found += f", for {count} parameter{'s' if count != 1 else ''}: {held}"
         lines = [f"  {found}"]
         if self.why:
             lines.append(f"    {self.why}")
