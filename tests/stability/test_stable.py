@@ -8,6 +8,7 @@ import inspect
 import json
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -21,6 +22,7 @@ from safetensors.numpy import load_file, save_file
 import regraft
 from regraft.api.explanations.lookup import known_codes
 from regraft.cli import main
+from regraft.frontends.training_script import Script
 from regraft.verification.certificate import recheck
 
 HERE = Path(__file__).resolve().parent
@@ -63,7 +65,7 @@ def _parameters(name: str, function: object) -> Iterator[str]:
 def commands() -> Iterator[str]:
     """Every command with its arguments, options and what an option may be."""
     assert isinstance(main, click.Group)
-    for name, command in main.commands.items():
+    for name, command in {"regraft": main, **main.commands}.items():
         for parameter in command.params:
             if isinstance(parameter, click.Argument):
                 yield f"{name} {parameter.human_readable_name}"
@@ -164,6 +166,10 @@ class Twice(nn.Module):
 
 def batches():
     return [{{"x": torch.ones(2, 4)}}]
+
+
+def shifted():
+    return [{{"x": torch.ones(2, 4) + 1}}]
 """
 
 RUNS = (
@@ -179,6 +185,11 @@ RUNS = (
     ("certify", 0, "certify net.onnx again.onnx -o certificate.json"),
     ("convert-checkpoint", 0, "convert-checkpoint old.safetensors new.safetensors --map renames.json"),
     ("compare-data", 0, "compare-data torch_net.py:batches torch_port.py:batches"),
+    ("compare-data", 1, "compare-data torch_net.py:batches torch_net.py:shifted"),
+    ("diff MODEL FILE", 1, "diff torch_net.py:Net old.safetensors"),
+    ("diff runs", 1, "diff run_a run_b"),
+    ("explain CODE", 0, "explain RP101"),
+    ("explain PASS", 0, "explain move-transposes"),
     ("fix", 0, "fix torch_net.py:Net --input 2x4"),
     ("passes", 0, "passes"),
     ("show", 0, "show net.onnx"),
@@ -202,6 +213,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(OLD / "weights.safetensors", made / "old.safetensors")
     head = {"head.weight": np.ones((2, 4), np.float32), "head.bias": np.ones(2, np.float32)}
     save_file(head, made / "head.safetensors")
+    for run, factor in (("run_a", 1.0), ("run_b", 2.0)):
+        (made / run).mkdir()
+        for epoch in (1, 2):
+            values = {name: value * (1 + factor * epoch) for name, value in head.items()}
+            save_file(values, made / run / f"epoch_{epoch}.safetensors")
     (made / "suite.toml").write_text('to = ["onnx"]\n[[models]]\nmodel = "net.onnx"\n')
     return made
 
@@ -267,6 +283,10 @@ def test_names_and_parameters(update_goldens: bool) -> None:
 
 def test_commands_and_options(update_goldens: bool) -> None:
     compare("commands", commands(), update_goldens)
+
+
+def test_keys_of_recipes(update_goldens: bool) -> None:
+    compare("recipes", (field.name for field in fields(Script)), update_goldens)
 
 
 def test_codes(update_goldens: bool) -> None:
