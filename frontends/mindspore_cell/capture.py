@@ -222,6 +222,11 @@ def _what_to_write(message: str, left: bool) -> str:
         return "`asnumpy()` leaves the graph: use `ops`, or call it outside of the Cell"
     if "'set_data'" in message:
         return "assign it: `self.limit = value` in place of `self.limit.set_data(value)`, or `ops.assign`"
+    if found := re.search(r"The kernel (\w+) unregistered", message):
+        return (
+            f"MindSpore has no kernel {found[1]} on the CPU: in place of the layer or function of `mint` "
+            "write that of `mindspore.nn` or `mindspore.ops` (`nn.Conv2d`, `ops.mish`)"
+        )
     return ""
 
 

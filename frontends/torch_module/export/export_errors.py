@@ -127,6 +127,14 @@ def export_error(module: Module, error: Exception) -> RegraftError:
             place=place,
             hint="compute it with torch's functions, which bear the same names for the most part",
         )
+    if _nests(error):
+        return ModelError(
+            "E104",
+            "torch.export cannot follow nested tensors (torch.nested)",
+            place=place,
+            hint="pad the rows, torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), and mask what is "
+            "behind their ends",
+        )
     if derives(error):
         return ModelError(
             "E104",
@@ -382,6 +390,12 @@ def hidden_error(model: object, error: Exception) -> ModelError | None:
 
 def _says_not_callable(error: Exception) -> bool:
     return isinstance(error, TypeError) and str(error).endswith("object is not callable")
+
+
+def _nests(error: Exception) -> bool:
+    """Whether a function of torch.nested raised the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any("/torch/nested/" in frame.filename.replace("\\", "/") for frame in frames)
 
 
 def is_refusal(error: Exception) -> bool:

@@ -89,3 +89,15 @@ def test_what_cannot_be_read_says_what_to_write():
     with pytest.raises(ModelError, match="set_data") as refused:
         regraft.load(_Data(), {"x": x})
     assert "`self.limit = value`" in refused.value.hint
+
+
+class _WithoutKernel(nn.Cell):
+    def construct(self, x):
+        return ms.mint.nn.functional.mish(x)
+
+
+def test_a_kernel_that_is_not_there_is_named_with_what_has_one():
+    with pytest.raises(ModelError, match=r"MishExt unregistered") as found:
+        regraft.load(_WithoutKernel(), ["2x4"])
+    assert "`ops.mish`" in found.value.hint
+    assert ops.mish(Tensor(np.ones((2, 4), np.float32))).shape == (2, 4)

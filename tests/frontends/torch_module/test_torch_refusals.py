@@ -218,3 +218,14 @@ def test_the_line_of_what_a_second_trace_refuses_is_the_models() -> None:
         torch.fx.Interpreter(program.graph_module).run(torch.randn(3, 4))
     error = caught.value.with_traceback(caught.tb.tb_next)
     assert re.fullmatch(r".*comparison\.py:\d+", str(trace_error(module, error).place))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_are_refused_by_their_name(layout: torch.layout) -> None:
+    def nested(x):
+        return torch.nested.nested_tensor([x[0], x[1, :2]], layout=layout).to_padded_tensor(0.0)
+
+    with pytest.raises(ModelError, match=r"E104 .*cannot follow nested tensors") as found:
+        regraft.load(Function(nested), (torch.ones(2, 3, 4),))
+    assert "pad_sequence" in found.value.hint
