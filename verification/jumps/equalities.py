@@ -71,7 +71,9 @@ class Equalities:
             close = {v: a for v, a in compared.items() if _has_close_values(a)}
             of_steps = arrays[len(compared) :]
             for v, a, steps in zip(self._quantised, of_steps[::2], of_steps[1::2], strict=True):
-                if _has_ties(steps):
+                largest = float(np.abs(a).max(initial=0.0))
+                in_steps = float(np.abs(steps).max(initial=0.0)) / largest if largest else 0.0
+                if _has_ties(steps, _rounding_of_bias(self._graph, v) * in_steps):
                     close[v] = a
             if not close:
                 return ""
@@ -165,6 +167,7 @@ class Equalities:
                 other = b.op("Mul", value, b.constant((1 + unit * signs).astype(array.dtype)))
             else:  # the sum behind it is as far off as its largest terms
                 off = _UNITS * unit * float(np.abs(array).max(initial=0.0))
+                off = max(off, _rounding_of_bias(self._graph, value))
                 signs = random.integers(-1, 2, array.shape) if seed > 1 else 1 - 2 * seed
                 other = b.op("Add", value, b.constant((off * np.asarray(signs)).astype(array.dtype)))
             copy.replace_uses(value, other, except_in=[other.node])
@@ -224,11 +227,44 @@ def _quantised(graph: Graph, node: Operator) -> tuple[Value | None, Value | None
     return (value, scale) if known is not None and known.shape == () else (None, None)
 
 
-def _has_ties(steps: np.ndarray) -> bool:
-    """Whether some values lie in the middle between two integers but for a few units in the last place."""
+def _rounding_of_bias(graph: Graph, value: Value) -> float:
+    """Return how far kernels may round the bias of a layer on integers: half a unit of the sum of products.
+
+    Args:
+        graph: the graph.
+        value: what the layer gives, or a function of it, before it is quantised.
+    """
+    node = graph.node(value.node)
+    while isinstance(node, Operator) and node.op_type in ("Relu", "Clip"):
+        first = graph.operands(node.key)[0]
+        assert first is not None
+        node = graph.node(first.node)
+    if not isinstance(node, Operator) or node.op_type not in ("Conv", "ConvTranspose", "Gemm", "Linear"):
+        return 0.0
+    unit = 0.5
+    for operand in graph.operands(node.key)[:2]:
+        given = None if operand is None else graph.node(operand.node)
+        if not isinstance(given, Operator) or given.qualified_name != "DequantizeLinear":
+            return 0.0
+        scale = graph.operands(given.key)[1]
+        held = None if scale is None else graph.node(scale.node)
+        if not isinstance(held, (Constant, Parameter)) or held.data.load is None:
+            return 0.0
+        unit *= float(held.data.numpy().max(initial=0.0))
+    return unit
+
+
+def _has_ties(steps: np.ndarray, slack: float) -> bool:
+    """Whether some values lie in the middle between two integers but for a few units in the last place.
+
+    Args:
+        steps: the values, in steps.
+        slack: the part of a step by which they may lie elsewhere, if that is more.
+    """
     found = steps[np.isfinite(steps)]
     off = np.abs(found - np.floor(found) - 0.5)
-    return bool((off <= _UNITS * EPSILON[str(steps.dtype)] * np.abs(found).max(initial=1.0)).any())
+    units = _UNITS * EPSILON[str(steps.dtype)] * float(np.abs(found).max(initial=1.0))
+    return bool((off <= max(units, slack)).any())
 
 
 def _has_close_values(array: np.ndarray) -> bool:
