@@ -23,6 +23,7 @@ from .debugging import Debugging
 from .left_graph import lines_to_numpy, steps_in_python
 from .live_state import borrow, waiting_for_operators
 from .markers import add_markers, remove_markers
+from .messages import first_line
 from .mindir import Program, parse_program
 from .nested import Arguments, flattened, nest_of
 from .open_batch import OpenBatch, makes_of_sizes
@@ -205,9 +206,7 @@ def _refusal(
     what: str, root: Any, error: Exception, listing: str = "", left: Sequence[str] = ()
 ) -> ModelError:
     """E104 with the first useful line of MindSpore's message and the user's line, or those to NumPy."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    useful = [line for line in lines if line and not line.startswith(("-", "#", "In file", "~", "For more"))]
-    message = f"{type(error).__name__}: {useful[0][:300]}" if useful else type(error).__name__
+    message = first_line(error)
     return ModelError(
         "E104",
         f"MindSpore could not {what} the model: {message}",

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...frontends.mindspore_cell.capture import start_mindspore
 from ...frontends.mindspore_cell.live_state import borrow
+from ...frontends.mindspore_cell.messages import first_line
 from ...ir import ModelError
 from .mindspore_scatters import scattering_in_one_thread
 
@@ -132,7 +133,4 @@ def intercept_calls(call: Callable[..., Any] | None) -> Iterator[None]:
 
 def refusal(what: str, error: Exception, place: str = "") -> ModelError:
     """Return the E702 error for an exception from importing, building, running or training a net."""
-    text = next(iter(str(error).strip().splitlines()), "")
-    return ModelError(
-        "E702", f"MindSpore could not {what} the model: {type(error).__name__}: {text}", place=place
-    )
+    return ModelError("E702", f"MindSpore could not {what} the model: {first_line(error)}", place=place)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ....ir import ModelError
 from ..capture import start_mindspore
+from ..messages import first_line
 
 
 def net_of(path: Path) -> Any:
@@ -22,7 +23,6 @@ def net_of(path: Path) -> Any:
     try:
         return nn.GraphCell(mindspore.load(str(path)))
     except Exception as error:  # MindSpore's loader may raise anything
-        line = next(iter(str(error).strip().splitlines()), "")
         raise ModelError(
-            "E104", f"MindSpore could not load the file: {type(error).__name__}: {line}", place=str(path)
+            "E104", f"MindSpore could not load the file: {first_line(error)}", place=str(path)
         ) from error
