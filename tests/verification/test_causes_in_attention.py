@@ -84,3 +84,42 @@ def test_a_mistake_is_the_only_setting_that_is_named(name: str, tmp_path: Path) 
     assert [row.write.startswith(write) for row in found] == [True], found
     line = 1 + next(at for at, each in enumerate(text.split("\n")) if wrong in each)
     assert {row.place for row in found} == {f"mine.py:{line}"}
+
+
+STACK = """
+
+class Stack(nn.{0}):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.{1}([Attention() for _ in range(4)])
+
+    def {2}(self, x, mask):
+        for block in self.blocks:
+            x = x + block(x, mask)
+        return x[:, 0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "write"),
+    [
+        ("mask[:, None, None, :]", "mask[:, None, :, None]", "[:, None, None, :]"),
+        (" / math.sqrt(self.depth)", "", "s / 2.0 before `s.masked_fill`"),
+    ],
+    ids=["index", "missing"],
+)
+def test_a_mistake_of_a_block_is_named_at_each_of_its_calls(
+    right: str, wrong: str, write: str, tmp_path: Path
+) -> None:
+    """None of four blocks is right alone, and to try each takes longer than a search may."""
+    (tmp_path / "theirs.py").write_text(SOURCE + STACK.format("Module", "ModuleList", "forward"))
+    text = TARGET.replace(right, wrong) + STACK.format("Cell", "CellList", "construct")
+    (tmp_path / "mine.py").write_text(text)
+    report = regraft.verify(
+        f"{tmp_path}/theirs.py:Stack",
+        f"{tmp_path}/mine.py:Stack",
+        {"x": "2x9x12", "mask": "2x9:int64[0,2)"},
+    )
+    found = [row for row in report.nets.settings if not row.structure]
+    assert [row.write for row in found] == [write] * 4, found
+    assert [row.target for row in found] == [f"blocks.{at}" for at in range(4)]

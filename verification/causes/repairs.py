@@ -34,7 +34,8 @@ class Repair:
         text: of a call that is missing: how it is written; empty where nobody knows.
         size: how many calls of the source's are written.
         is_short: whether it stands in place of one line; one of several may hide several causes.
-        passed: of a call that is too many: the value that stays.
+        passed: of a call that is too many: the value that stays; of a missing one: the value it replaces.
+        again: the same at the other calls that the expression makes.
     """
 
     at: int
@@ -46,6 +47,7 @@ class Repair:
     record: Record | None = None
     text: str = ""
     passed: Ref | None = None
+    again: Sequence[Repair] = ()
     size: int = 1
     is_short: bool = True
 
@@ -99,6 +101,7 @@ class Repairing:
         hints: what the source's calls were given.
         counterpart: finds the source's call that stands for one of the target's, among some.
         substitutes: calls of the source's in the place of one of the target's; see `Substitutes`.
+        leads: whether an edited call leads to a value of the source's before another call of the target's.
         end: when to stop.
     """
 
@@ -110,11 +113,15 @@ class Repairing:
     hints: Hints
     counterpart: Callable[[Record, list[int]], Record | None]
     substitutes: Callable[..., Iterator[Change]]
+    leads: Callable[[int, Edit, int], bool]
     end: float
     _untranslated: Repair | None = None
 
     def find(self) -> Repair | None:
         """Return the likeliest change; None where no single one makes all outputs right."""
+        repeated = self._at_every_call(time.process_time() + (self.end - time.process_time()) / 3)
+        if repeated is not None:
+            return repeated
         tried = [repair for at in self.theirs[:_MOST_CALLS] for repair in self._of_call(at)]
         tried += self._swaps()
         tried.sort(key=lambda repair: repair.cost)
@@ -133,12 +140,17 @@ class Repairing:
             if time.process_time() > end:
                 return None
             if self._is_right(repair):
-                if repair.kind == "missing" and repair.other is not None:
-                    place = next(at for at in self.mine if self.source.records[at] is repair.other)
-                    composing = Composing(self.draws[0], repair.at, self.matches)
-                    repair.text = composing.expression(Ref(place, 0))
-                return repair
+                return self._with_text(repair)
         return None
+
+    def _with_text(self, repair: Repair) -> Repair:
+        """A change with the text of a call that is missing."""
+        if repair.kind == "missing" and repair.other is not None:
+            place = next(at for at in self.mine if self.source.records[at] is repair.other)
+            repair.text = Composing(self.draws[0], repair.at, self.matches).expression(Ref(place, 0))
+            for each in repair.again:
+                each.text = repair.text
+        return repair
 
     @property
     def source(self) -> Tape:
@@ -159,18 +171,86 @@ class Repairing:
                 return False
         return True
 
-    def _of_call(self, at: int) -> Iterator[Repair]:
-        """The ways to write one call otherwise."""
+    def _at_every_call(self, end: float) -> Repair | None:
+        """Return the likeliest change of an expression that is right at all calls that it makes.
+
+        An edit of its line is one at all of them: in a net of equal blocks none is right alone.
+
+        Args:
+            end: when to stop.
+        """
+        every = _by_site(self.target, range(len(self.target.records)))
+        lines = {calls[0]: calls for calls in every if len(calls) > 1 and calls[0] in self.theirs}
+        tried = [
+            (repair, calls)
+            for at, calls in list(lines.items())[:_MOST_CALLS]
+            for other in [self.counterpart(self.target.records[at], self.mine)]
+            for repair in (*self._changed(at, other), *self._without_or_with(at))
+            if repair.cost < _TRANSPLANT
+        ]
+        for repair, calls in sorted(tried, key=lambda each: each[0].cost):
+            if time.process_time() > end:
+                return None
+            if not self.leads(repair.at, repair.edits[repair.at], calls[1]):
+                continue
+            whole = self._repeated(repair, calls)
+            if whole is not None and self._is_right(whole):
+                return self._with_text(whole)
+        return None
+
+    def _repeated(self, repair: Repair, calls: Sequence[int]) -> Repair | None:
+        """Return a change of the first of some calls with the same change of the others; None without one."""
+        first = self.target.records[calls[0]]
+        others = self._calls_like(repair.other, len(calls))
+        again: list[Repair] = []
+        for at, other in zip(calls[1:], others[1:], strict=True):
+            refs = self.target.records[at].refs()
+            if repair.change is not None:
+                same = (repair.change.name, repair.change.write)
+                found = self._changed(at, None if other is None else self.source.records[other])
+                twin = next((r for r in found if r.change and (r.change.name, r.change.write) == same), None)
+            elif len(refs) != len(first.refs()) or (repair.kind == "missing" and other is None):
+                twin = None
+            else:
+                ref = refs[first.refs().index(repair.passed)] if repair.passed in first.refs() else refs[0]
+                edit = _passing(ref) if other is None else _given(at, ref, other)
+                twin = replace(repair, at=at, edits={at: edit}, passed=ref)
+            if twin is None:
+                return None
+            again.append(twin)
+        edits = {at: edit for each in (repair, *again) for at, edit in each.edits.items()}
+        return replace(repair, edits=edits, again=again)
+
+    def _calls_like(self, other: Record | None, count: int) -> list[int | None]:
+        """The source's calls of the expression that makes one of them, if they are so many."""
+        for calls in _by_site(self.source, range(len(self.source.records))) if other is not None else ():
+            if len(calls) == count and any(self.source.records[at] is other for at in calls):
+                return list(calls)
+        return [None] * count
+
+    def _changed(self, at: int, other: Record | None) -> Iterator[Repair]:
+        """The ways to give one call other arguments, or to call another function."""
         record = self.target.records[at]
-        other = self.counterpart(record, self.mine)
         like = likenesses(self.target, record, other, self.source.host)
         kind = "operator" if record.kind == "operator" else "argument"
         for change in changes_of(self.target, record, self.hints, like):
             yield Repair(at, kind, cost_of(change), written(self.target, at, change), change, other)
+
+    def _of_call(self, at: int) -> Iterator[Repair]:
+        """The ways to write one call otherwise."""
+        record = self.target.records[at]
+        other = self.counterpart(record, self.mine)
+        kind = "operator" if record.kind == "operator" else "argument"
+        yield from self._changed(at, other)
         for deep in (False, True):
             cost = cost_of_call(record, other) + deep
             for change in self.substitutes(record, deep=deep):
                 yield Repair(at, kind, cost, written(self.target, at, change), change, other)
+        yield from self._without_or_with(at)
+
+    def _without_or_with(self, at: int) -> Iterator[Repair]:
+        """No call in the place of one of the target's, or one of the source's before it."""
+        record = self.target.records[at]
         for ref in record.refs():
             if len(record.arrays) == 1 and record.arrays[0].size == self.target.value(ref).size:
                 yield Repair(at, "extra", _EXTRA, {at: _passing(ref)}, passed=ref)
@@ -185,7 +265,7 @@ class Repairing:
                 continue
             if known.arrays[0].shape == self.target.value(ref).shape and not is_plain(known.arrays[0]):
                 edit = _given(at, ref, each)
-                yield Repair(at, "missing", _STRUCTURE, {at: edit}, None, known)
+                yield Repair(at, "missing", _STRUCTURE, {at: edit}, None, known, passed=ref)
 
     def _swaps(self) -> Iterator[Repair]:
         """Two values exchanged wherever one line takes them."""

@@ -11,7 +11,7 @@ import numpy as np
 from .changes import Change, Hints, changes_of, hints_of
 from .likeness import likenesses
 from .repairs import Repair, Repairing, cost_of, cost_of_call, plain
-from .replaying import Draw, Values, replayed, retaken, written
+from .replaying import Draw, Edit, Values, replayed, retaken, written
 from .substitutes import Substitutes
 from .tape import Record, Ref, Tape, behind
 from .values import SAME, SHAPED, TURNED, Pool, is_plain, relation
@@ -76,12 +76,10 @@ def find_causes(draws: Sequence[Draw], end: float) -> list[Found]:
         search = _Search(source, target, tolerance, end, rejected)
         repair = search.whole(draws) if long is None else None
         if repair is not None:
-            record = repair.record or target.records[repair.at]
-            last = Found(
-                record, repair.other, repair.change, repair.kind, text=repair.text, passed=repair.passed
-            )
+            last = _found(repair, target)
             if repair.is_short:
-                return [*out, _entered(last, source)]
+                again = [_found(each, target) for each in repair.again]
+                return [*out, *(_entered(each, source) for each in (last, *again))]
             long = long or (_entered(last, source) if not out else None)
         found = search.first()
         if found is None:
@@ -104,6 +102,11 @@ def find_causes(draws: Sequence[Draw], end: float) -> list[Found]:
     wrong = all(draws[0].wrong_outputs(tolerance) for tolerance in TOLERANCES)
     is_all = not wrong and all(cause.change is not None for cause in out)
     return out if long is None or is_all or (long.change is None and out) else [long]
+
+
+def _found(repair: Repair, target: Tape) -> Found:
+    record = repair.record or target.records[repair.at]
+    return Found(record, repair.other, repair.change, repair.kind, text=repair.text, passed=repair.passed)
 
 
 def _entered(found: Found, source: Tape) -> Found:
@@ -228,8 +231,26 @@ class _Search:
             hints,
             self._counterpart,
             substitutes,
+            self._leads,
             half,
         ).find()
+
+    def _leads(self, at: int, edit: Edit, until: int) -> bool:
+        """Whether a call written otherwise leads to a value of the source's before another call.
+
+        Args:
+            at: the target's call.
+            edit: how it is written.
+            until: the other one.
+        """
+        arrays = edit(Draw(self.source, self.target), {})
+        old = self.target.records[at].arrays
+        if arrays is None or len(arrays) != len(old) or all(map(np.array_equal, arrays, old)):
+            return False
+        values = {Ref(at, leaf): array for leaf, array in enumerate(arrays)}
+        goals = self.goals()
+        later = [record for record in behind(self.target, [at]) if record < until]
+        return self._reaches(values, goals) or self._replay(later[:_WRITTEN_OUT], values, goals)
 
     def goals(self) -> Pool:
         """The source's values that the target does not have."""
