@@ -104,6 +104,6 @@ def refused(reader: str) -> UnsupportedError:
     """Return the error of a reader of a list that is as long as data say."""
     return UnsupportedError(
         "E203",
-        f"expected torch.stack, torch.cat or len of a list that a loop on data made, got {reader}",
+        f"expected `torch.stack`, `torch.cat` or `len` of a list that a loop on data made, got {reader}",
         hint=ADVICE,
     )

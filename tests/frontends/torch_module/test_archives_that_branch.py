@@ -320,7 +320,7 @@ class Remembers(nn.Module):
     [
         (Grows, 12, "it changes a list or dictionary from outside"),
         (Reads, 9, "it reads a list that it makes longer"),
-        (Picks, 11, "expected torch.stack, torch.cat or len of a list that a loop on data made"),
+        (Picks, 11, "expected `torch.stack`, `torch.cat` or `len` of a list that a loop on data made"),
         (Shapes, 8, "its branches give tensors of float32[1, 4] and float32["),
         (Writes, 10, "it writes into a tensor and reads another view of it"),
         (Doubts, 14, "reads a tensor that it wrote into under another name"),
