@@ -11,6 +11,7 @@ import torch
 
 import regraft
 from regraft.ir.validation import verify_each
+from regraft.verification.causes.repairs import Repair, Repairing
 
 SOURCE = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 TARGET = "import mindspore as ms\nfrom mindspore import nn, ops\n"
@@ -624,3 +625,26 @@ def test_a_mistake_behind_a_packed_sequence_is_named(tmp_path: Path) -> None:
     report = regraft.verify(f"{tmp_path}/theirs.py:Net", f"{tmp_path}/mine.py:Net", (x, n))
     [row] = report.nets.settings
     assert (row.write, row.place) == ("axis=1", "mine.py:12")
+
+
+def test_changes_of_calls_leave_time_for_an_expression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change takes a quarter of a second to try here, and more are tried than there is time for."""
+    made = "\n\nclass Net(nn.{}):\n    def {}(self, x):\n        {}\n        return y * 2 + x\n"
+    source = made.format("Module", "forward", "y = x + F.relu(x - 0.45)")
+    (tmp_path / "theirs.py").write_text(SOURCE + source)
+    wrong = "y = ops.softmax(ops.elu(ops.clamp(x, -0.3, 0.4)))"
+    (tmp_path / "mine.py").write_text(TARGET + made.format("Cell", "construct", wrong))
+    now = 0.0
+    is_right = Repairing._is_right
+
+    def slow(self: Repairing, repair: Repair) -> bool:
+        nonlocal now
+        now += 0.25
+        return is_right(self, repair)
+
+    monkeypatch.setattr(Repairing, "_is_right", slow)
+    monkeypatch.setattr("time.process_time", lambda: now)
+    report = regraft.verify(f"{tmp_path}/theirs.py:Net", f"{tmp_path}/mine.py:Net", "4x6")
+    assert "`x + ops.relu(x - 0.45)` in place of" in report.nets.settings[0].write
