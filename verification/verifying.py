@@ -49,7 +49,7 @@ from .structure.report import Structure
 from .structure.settings import settings_of
 from .structure.sharing import held_by_graph
 from .structure.values import compare_parameters, expected_in, values_in
-from .zero_parameters import compare_redrawn
+from .zero_parameters import compare_pair_redrawn, compare_redrawn
 
 if TYPE_CHECKING:
     from .recipes.report import RecipeReport
@@ -199,7 +199,12 @@ def verify(
         if paired is not None and agree and outputs:
             sides.notes += paired.accept_constants()
         if paired is not None and isinstance(target, Graph):
-            _name_causes(paired, sides, target, cases.differing() or inputs, seed, agree=agree)
+            named = partial(_name_causes, paired, target=target, seed=seed)
+            named(sides, inputs=cases.differing() or inputs, agree=agree)
+            if agree and outputs:
+                outputs += compare_pair_redrawn(
+                    sides, target, paired, inputs, seed, partial(named, inputs=inputs, agree=False)
+                )
         nets = None if paired is None else _with_magnitudes(paired, sides, inputs, seed, trained.gradients)
         outputs = excuse_random([*before, *outputs]) if one else [*before, *outputs]
         unproven = find_unproven(source, outputs, rows)

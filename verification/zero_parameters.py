@@ -7,9 +7,9 @@ A last layer that is drawn as zeros makes every output 0, whatever is computed b
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from .sides import Sides
 from .structure.comparing import Describing
 from .structure.sharing import Held, held_by_graph
 from .structure.values import expected_from
+
+if TYPE_CHECKING:
+    from .two_nets.nets import NetComparison
 
 _SIZE = 0.25
 """Standard deviation of the other values: of the order in which layers are drawn."""
@@ -62,16 +65,77 @@ def compare_redrawn(
     theirs = expected_from(source, values, held, mapping)
     if not theirs:
         return []
+    return _compare(sides, values, lambda: _holding(sides, target, theirs), inputs, seed)
+
+
+def compare_pair_redrawn(
+    sides: Sides,
+    target: Graph,
+    paired: NetComparison,
+    inputs: Mapping[str, Array] | None,
+    seed: int,
+    explain: Callable[[Sides], None],
+) -> list[OutputRow]:
+    """Compare outputs of two nets with other values of the parameters that are one number in the source.
+
+    A normalisation as it is constructed commutes with what follows it, as ReLU and pools do.
+
+    Args:
+        sides: the two sides; they stay as they are.
+        target: the target's graph.
+        paired: which parameters are which.
+        inputs: arrays by input name; None draws them.
+        seed: of inputs and values.
+        explain: is called with the sides as they are compared, if they differ.
+
+    Returns:
+        The outputs' rows; none where no parameter with a counterpart is one number.
+    """
+    values = {name: data for name, data in _other_values(sides.graph, seed).items() if name in paired.alone()}
+    if not values:
+        return []
+    theirs = {**paired.values(), **paired.given({name: data.numpy() for name, data in values.items()})}
+    return _compare(
+        sides,
+        values,
+        lambda: paired_runner(target, theirs, paired.modules, order=paired.order),
+        inputs,
+        seed,
+        explain,
+    )
+
+
+def _compare(
+    sides: Sides,
+    values: Mapping[str, TensorData],
+    holding: Callable[[], Runner],
+    inputs: Mapping[str, Array] | None,
+    seed: int,
+    explain: Callable[[Sides], None] = lambda _: None,
+) -> list[OutputRow]:
+    """Compare outputs with other values of the source's parameters.
+
+    Args:
+        sides: the two sides.
+        values: name of a parameter of the source -> its other values.
+        holding: gives a runner of the target that has them.
+        inputs: as in `compare_redrawn`.
+        seed: likewise.
+        explain: is called with the sides as they are compared, if they differ.
+    """
+    source = sides.graph
     given = make_inputs(source, bindings(source), seed) if inputs is None else dict(inputs)
     mine: Runner | None = None
     other: Runner | None = None
     try:
         mine = paired_runner(source, {name: data.numpy() for name, data in values.items()}, modules={})
-        other = _holding(sides, target, theirs)
-        both = Sides(source, mine, other, None)
+        other = holding()
+        both = Sides(source, mine, other, None, by_hand=sides.by_hand)
         run = mine.run(given, calls=False)
         case = f"{case_of(bindings(source, given))}, parameters of one number drawn"
         rows = both.outputs(case, run, other.run(given, calls=False), both.rounding(given, run))
+        if not all(row.passed for row in rows):
+            explain(both)
     except ModelError as error:
         sides.notes.append(f"parameters that are one number were not given other values: {error.message}")
         return []
@@ -111,8 +175,8 @@ def _draw(array: Array, draw: np.random.Generator) -> Array:
     """Return other values for a tensor of one number, of the order in which layers are drawn."""
     if not array.any():
         return draw.standard_normal(array.shape) * _SIZE
-    if array.ndim < 2:
-        return array * draw.uniform(0.5, 1.5, array.shape)
+    if array.ndim < 2:  # of both signs: a maximum commutes with a factor above 0
+        return array * draw.uniform(0.5, 1.5, array.shape) * draw.choice([-1, 1], array.shape)
     return draw.standard_normal(array.shape) * math.sqrt(2 / math.prod(array.shape[1:]))
 
 

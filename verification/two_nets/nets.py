@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -240,11 +241,31 @@ class NetComparison:
 
         Of several parameters that the target holds in one, the first is given.
         """
-        source, target = self.pairing.source, self.pairing.target
+        source = self.pairing.source
+        return self.given(
+            {
+                p.source: source.data(mine).numpy()
+                for (mine, _), p in self.pairing.parameters.items()
+                if p.fits
+            }
+        )
+
+    def given(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return what parameters of the target hold where their counterparts in the source have values."""
+        target = self.pairing.target
         return {
-            p.target: p.applied(source.data(mine).numpy()).astype(target.parameter(theirs).data.numpy().dtype)
-            for (mine, theirs), p in reversed(self.pairing.parameters.items())
-            if p.fits
+            p.target: p.applied(values[p.source]).astype(target.parameter(theirs).data.numpy().dtype)
+            for (_, theirs), p in reversed(self.pairing.parameters.items())
+            if p.fits and p.source in values
+        }
+
+    def alone(self) -> set[str]:
+        """The source's parameters that both compute with, each of which the target holds alone."""
+        source, held = self.pairing.source, Counter(theirs for _, theirs in self.pairing.parameters)
+        return {
+            p.source
+            for (mine, theirs), p in self.pairing.parameters.items()
+            if p.fits and held[theirs] == 1 and source.data(mine) is source.graph.parameter(mine).data
         }
 
 
