@@ -183,3 +183,40 @@ def _light(number: float) -> onnx.ModelProto:
     info = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "light", [info("x", 1, [1, 3, 8, 8])], [info("y", 1, [1, 5])], stored)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+class Normed(nn.Module):
+    """Normalisations as they are constructed, in one order or another with ReLU and a pool."""
+
+    def __init__(self, *, order: str = "") -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.bn = nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6)
+        self.fc, self.order = nn.Linear(6, 4), order
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.conv(x)
+        if self.order == "relu first":
+            x = torch.max_pool2d(self.bn(x.relu()), 2)
+        elif self.order == "pool first":
+            x = self.bn(torch.max_pool2d(x, 2)).relu()
+        elif self.order == "pool before relu":  # which is the same
+            x = torch.max_pool2d(self.bn(x), 2).relu()
+        else:
+            x = torch.max_pool2d(self.bn(x).relu(), 2)
+        return self.fc(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("order", "equal"), [("relu first", False), ("pool first", False), ("pool before relu", True)]
+)
+def test_two_nets_are_compared_with_other_factors_and_shifts(
+    order: str, *, equal: bool, without_search: None
+) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 12, 12)).astype(np.float32)
+    source, target = Normed(), Normed(order=order)
+    report = verify(regraft.load(source, x), regraft.load(target, x), own=True)
+    assert report.passed == equal, report.summary()
+    rows = [row for row in report.outputs if "of one number" in row.case]
+    assert [row.passed for row in rows] == [equal]
+    assert all((n.bn.weight == 1).all() and (n.bn.bias == 0).all() for n in (source, target))
