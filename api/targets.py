@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
@@ -106,19 +106,23 @@ def removal(graph: Graph, rewritten: Rewritten) -> Removal:
     new = rewritten.graph.provenance
     dropped = {} if new is None else new.dropped
     gone = {key: p for key, p in trained.items() if dropped.get(key) == "drop-unused-modules"}
-    uncalled = [c.place for c in rewritten.changes if c.code == "DU101"]
+    codes = {c.place: c.code for c in rewritten.changes if c.code in ("DU101", "DU106")}
     paths = graph.parameter_paths()
-    places = [_place(next(iter(paths.get(key, ())), p.name), uncalled) for key, p in gone.items()]
+    places = [_place(next(iter(paths.get(key, ())), p.name), codes) for key, p in gone.items()]
     return Removal(
         len(gone),
         sum(prod(p.data.shape) for p in gone.values()),
         sum(prod(p.data.shape) for p in trained.values()),
         tuple(dict.fromkeys(places)),
-        "nothing calls them" if all(place in uncalled for place in places) else "no output depends on them",
+        _REASONS.get(",".join({codes.get(place, "") for place in places}), "no output depends on them"),
     )
 
 
-def _place(path: str, uncalled: list[str]) -> str:
+_REASONS = {"DU101": "nothing calls them", "DU106": "training alone calls them"}
+"""Code of the findings that name all tensors which go -> why those go."""
+
+
+def _place(path: str, uncalled: Iterable[str]) -> str:
     """Return the module around a parameter: the one that is never called, else its own, else itself."""
     around = (module for module in uncalled if path.startswith(f"{module}."))
     return next(around, path.rpartition(".")[0] or path)

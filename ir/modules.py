@@ -30,6 +30,7 @@ class Module:
         location: where it was registered, e.g. ``net.py:12``; empty when not known.
         arguments: what the source's constructor was given, as far as the frontend knows it.
         namesake: whether its class is not the framework's layer of that name, but another that is called so.
+        in_training: whether training calls it, and the inference that was captured does not.
     """
 
     key: int
@@ -40,6 +41,7 @@ class Module:
     location: str = ""
     arguments: dict[str, object] = field(default_factory=dict[str, object])
     namesake: bool = False
+    in_training: bool = False
 
 
 @dataclass(frozen=True, slots=True)

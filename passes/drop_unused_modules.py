@@ -66,6 +66,7 @@ class DropUnusedModules(Pass):
         "DU103": "buffers are read by no operator",
         "DU104": "a parameter that is not used has the name of another one",
         "DU105": "a normalisation counts its stored gamma as 1",
+        "DU106": "a module is called in training alone",
     }
     needs_dataflow: ClassVar[bool] = True
 
@@ -137,15 +138,13 @@ def _drop_modules(graph: Graph, idle: set[int], *, stays: bool) -> tuple[list[Ch
         parameters = {p for m in _subtree(graph, module) for p in m.parameters.values()}
         inside |= parameters - held_elsewhere
         where = f", registered at {module.location}" if module.location else ""
-        changes.append(
-            Change(
-                "DU101",
-                f"`{module.class_name}` is registered and never called: "
-                f"{_count([graph.parameter(p) for p in parameters])}{where}",
-                place=tree.path(key),
-                severity="warning",
-            )
-        )
+        count, place = _count([graph.parameter(p) for p in parameters]), tree.path(key)
+        if any(m.in_training for m in _subtree(graph, module)):
+            text = f"`{module.class_name}` is called in training alone: {count}{where}"
+            changes.append(Change("DU106", text, place=place, severity="note"))
+        else:
+            text = f"`{module.class_name}` is registered and never called: {count}{where}"
+            changes.append(Change("DU101", text, place=place, severity="warning"))
     for parent, name in () if stays else [place for places in outermost.values() for place in places]:
         tree.unregister(parent, name)
     tree.prune()

@@ -279,3 +279,26 @@ class Pooled(torch.nn.Module):
 def test_a_removal_names_what_held_the_parameters(*, pooler: bool, verdict: str) -> None:
     graph = regraft.load(Pooled(pooler=pooler), torch.ones(1, 4))
     assert str(removal(graph, regraft.rewrite(graph))) == f"REMOVED {verdict}"
+
+
+class WithAuxiliary(torch.nn.Module):
+    """A head that training alone calls, in a list as models of segmentation hold theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.heads = torch.nn.Linear(4, 4), torch.nn.ModuleList([Pooled(pooler=False)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        x = self.body(x)
+        return (x, self.heads[0](x)) if self.training else x
+
+
+def test_a_head_that_training_alone_calls_is_no_fault() -> None:
+    graph = regraft.load(WithAuxiliary(), torch.ones(1, 4))
+    found = [(c.code, c.place, c.severity) for c in regraft.check(graph).findings if c.code.startswith("DU")]
+    assert found == [("DU106", "heads", "note")]
+    gone = removal(graph, regraft.rewrite(graph))
+    assert (
+        str(gone)
+        == "REMOVED 30 of 50 trainable parameters in 4 tensors, as training alone calls them: `heads`"
+    )

@@ -57,6 +57,12 @@ PAGES: dict[str, Page] = {
         'mx.sym.BatchNorm(data, name="bn0")  # and net-0000.params holds a gamma of 0.5',
         "Give a port a gamma of ones, as `regraft rewrite` does; give fix_gamma=False where gamma is meant.",
     ),
+    "DU106": Page(
+        "Training alone calls the module, as it does an auxiliary head; the output is for inference.",
+        "aux = self.aux(x) if self.training else None",
+        "Nothing for inference; `regraft rewrite` keeps its weights in a PyTorch output alone. A port that "
+        "is to be trained needs the module, and its call, by hand.",
+    ),
     "TW102": Page(
         "Two parameters share one memory: the source trains and saves them as one, a copy without the "
         "sharing as two.",

@@ -150,6 +150,8 @@ def _graph_of(captured: Captured, options: LoadOptions) -> Graph:
         if captured.module is None
         else tree_of_module(graph, captured.module)
     )
+    for module in graph.modules:
+        module.in_training = graph.modules.path(module.key) in captured.only_trained
     lowerer = Lowerer(captured, tree, partial=options.partial)
     lowerer.run()
     lowerer.context.notes.extend(retire_replaced(graph))

@@ -117,6 +117,10 @@ class _Parser:
             if line.accept("never"):
                 line.take("called")
                 parents = []
+                if line.accept("but"):
+                    line.take("in")
+                    line.take("training")
+                    tree.module(key).in_training = True
             elif line.accept("called"):
                 line.take("from")
                 line.take("[")

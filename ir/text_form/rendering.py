@@ -110,7 +110,7 @@ class _Renderer:
             implied = above[0].key if above else None
         parents = [c.parent for c in calls[module.key]]
         if not parents:
-            text += " never called"
+            text += " never called" + " but in training" * module.in_training
         elif parents != [implied]:
             text += f" called from [{', '.join(self._call_ref(p) for p in parents)}]"
         return text

@@ -73,6 +73,7 @@ class Captured:
         equal_sizes: torch's symbol of a batch -> that of the first input's, where the program takes no other.
         leaves_nothing: whether a call outside of a trace surely fills no attribute and assigns no `.data`.
         followed: names of the parameters and buffers whose `.data` it assigns as the program does.
+        only_trained: paths of the modules that training alone calls.
     """
 
     program: ExportedProgram
@@ -88,6 +89,7 @@ class Captured:
     equal_sizes: dict[Any, Any] = field(default_factory=dict)
     leaves_nothing: Callable[[], bool] = lambda: False
     followed: set[str] = field(default_factory=set)
+    only_trained: set[str] = field(default_factory=set)
 
 
 def capture(module: Module, inputs: NamedArrays, options: LoadOptions, *, numbers: bool = False) -> Captured:
@@ -501,6 +503,7 @@ def _export(module: Module, bound: Arguments, axes: Mapping[str, tuple[int, ...]
         assigns,
         leaves_nothing=calls_leave_nothing,
         followed=assigned.names,
+        only_trained=look.only_trained,
     )
 
 

@@ -66,11 +66,13 @@ class Look:
         idle: what computes the same in both.
         leaves_nothing: whether a call outside of a trace surely fills no attribute and assigns no `.data`;
             None where nothing was run.
+        only_trained: paths of the modules that training calls, and inference does not.
     """
 
     notes: list[str] = field(default_factory=list)
     idle: Idle = field(default_factory=dict)
     leaves_nothing: bool | None = None
+    only_trained: set[str] = field(default_factory=set)
 
 
 def training_differences(
@@ -119,7 +121,7 @@ def training_differences(
         elif True in idle.get(path, []):
             continue
         idle.pop(path, None)
-    return Look(notes, idle, leaves_nothing)
+    return Look(notes, idle, leaves_nothing, training.called - inference.called)
 
 
 def leaves_nothing(module: Module, args: Sequence[Any], keywords: Mapping[str, Any], kept: Untouched) -> bool:
@@ -242,12 +244,14 @@ class _Run:
         idle: the dropouts and batch norms of each that are idle.
         error: what the forward raised.
         leaves: whether it filled an attribute, or assigned the `.data` of a parameter or buffer.
+        called: paths of the modules that modules which are not torch's called.
     """
 
     calls: Calls = field(default_factory=dict)
     idle: Idle = field(default_factory=dict)
     error: Exception | None = None
     leaves: bool = False
+    called: set[str] = field(default_factory=set)
 
 
 def _calls(
@@ -365,6 +369,8 @@ def _run_once(
         path = paths[each.caller]
         if each.idle is not None:
             found.idle.setdefault(path, []).append(each.idle)
+        if isinstance(each.what, torch.nn.Module):
+            found.called.add(paths[each.what])
         if each.what:
             what = each.what if isinstance(each.what, str) else f"`{paths[each.what]}`"
             found.calls.setdefault(path, []).append(what)
