@@ -202,9 +202,8 @@ def _run_pairs(data: bytes, folder: Path) -> int:
 
         try:
             found = read_pair_map(given / "map.json")
-            found.expanded(
-                [["first", "second"]] * 2, [{"first.weight": "first", "second.weight": "second"}] * 2
-            )
+            held = {"first.weight": "first", "second.weight": "second"}
+            found.expanded([["first", "second"]] * 2, [held] * 2, [held] * 2)
         except RegraftError as error:
             from click import echo
 
