@@ -218,5 +218,6 @@ def test_two_nets_are_compared_with_other_factors_and_shifts(
     report = verify(regraft.load(source, x), regraft.load(target, x), own=True)
     assert report.passed == equal, report.summary()
     rows = [row for row in report.outputs if "of one number" in row.case]
-    assert [row.passed for row in rows] == [equal]
+    assert [row.passed for row in rows] == ([] if equal else [False])
+    assert any("`bn.weight`, `bn.bias`" in note and "one repeated number" in note for note in report.notes)
     assert all((n.bn.weight == 1).all() and (n.bn.bias == 0).all() for n in (source, target))
