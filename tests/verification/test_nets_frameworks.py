@@ -47,7 +47,7 @@ def test_hand_written_resnet50() -> None:
     assert len(wrong) == 53
     text = report.render(brief=True)
     assert "53 Conv2d `conv_block1.conv`, `layer{1,4}.{0..2}.conv{1..3}`" in text
-    assert len(text.splitlines()) < 12
+    assert len(text.splitlines()) <= 12
 
 
 class Small(nn.Cell):
