@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import prod
@@ -106,15 +106,16 @@ def removal(graph: Graph, rewritten: Rewritten) -> Removal:
     new = rewritten.graph.provenance
     dropped = {} if new is None else new.dropped
     gone = {key: p for key, p in trained.items() if dropped.get(key) == "drop-unused-modules"}
-    codes = {c.place: c.code for c in rewritten.changes if c.code in ("DU101", "DU106")}
+    codes = {c.place: c.code for c in rewritten.changes if c.code in _REASONS}
     paths = graph.parameter_paths()
     places = [_place(next(iter(paths.get(key, ())), p.name), codes) for key, p in gone.items()]
+    found = {codes.get(place) for place in places}
     return Removal(
         len(gone),
         sum(prod(p.data.shape) for p in gone.values()),
         sum(prod(p.data.shape) for p in trained.values()),
         tuple(dict.fromkeys(places)),
-        _REASONS.get(",".join({codes.get(place, "") for place in places}), "no output depends on them"),
+        next((why for code, why in _REASONS.items() if found == {code}), "no output depends on them"),
     )
 
 
@@ -122,10 +123,12 @@ _REASONS = {"DU101": "nothing calls them", "DU106": "training alone calls them"}
 """Code of the findings that name all tensors which go -> why those go."""
 
 
-def _place(path: str, uncalled: Iterable[str]) -> str:
-    """Return the module around a parameter: the one that is never called, else its own, else itself."""
-    around = (module for module in uncalled if path.startswith(f"{module}."))
-    return next(around, path.rpartition(".")[0] or path)
+def _place(path: str, uncalled: Container[str]) -> str:
+    """Return the module around a parameter: one that inference does not call, else its own, else itself."""
+    own = around = path.rpartition(".")[0]
+    while around and around not in uncalled:
+        around = around.rpartition(".")[0]
+    return around or own or path
 
 
 def _require_allowed(graph: Graph, rewritten: Rewritten) -> None:
@@ -335,7 +338,7 @@ def rewrite_file(
     parent = row.folder_of(final)
     if not allow_removal:
         _require_allowed(graph, rewritten)
-    # not before the model is loaded, whose own framework is told first: --no-verify does not do without it
+    # behind the load, whose error names the model's own framework first: --no-verify needs that one, too
     if verified and row.runs_in and not is_installed(row.runs_in):
         raise ModelError(
             "E105",

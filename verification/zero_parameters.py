@@ -91,7 +91,8 @@ def compare_pair_redrawn(
     Returns:
         The outputs' rows where one differs; else none, and a note of the sides says what was compared.
     """
-    values = {name: data for name, data in _other_values(sides.graph, seed).items() if name in paired.alone()}
+    alone = paired.alone()
+    values = {name: data for name, data in _other_values(sides.graph, seed).items() if name in alone}
     if not values:
         return []
     theirs = {**paired.values(), **paired.given({name: data.numpy() for name, data in values.items()})}

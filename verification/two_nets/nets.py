@@ -260,7 +260,7 @@ class NetComparison:
         }
 
     def alone(self) -> set[str]:
-        """The source's parameters that both compute with, each of which the target holds alone."""
+        """Return the source's parameters that have counterparts of their own in the target."""
         source, held = self.pairing.source, Counter(theirs for _, theirs in self.pairing.parameters)
         return {
             p.source
