@@ -17,6 +17,8 @@ from regraft.ir import Graph, ModelError, Operator, TensorData
 from regraft.verification.rounded_values import compare_unrounded
 from regraft.verification.runners.runs import Unrounded
 
+from ..quantised_engines import quantising_for
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*quantiz"),
     pytest.mark.skipif("qnnpack" not in torch.backends.quantized.supported_engines, reason="no QNNPACK"),
@@ -28,11 +30,8 @@ IMAGES = torch.randn(2, 4, 16, 16, generator=torch.Generator().manual_seed(0))
 @pytest.fixture(autouse=True)
 def engine() -> Iterator[None]:
     """Quantise for QNNPACK, which rounds biases to integers, so that some codes differ from the target's."""
-    before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = "qnnpack"
-    torch.manual_seed(0)
-    yield
-    torch.backends.quantized.engine = before
+    with quantising_for("qnnpack"):
+        yield
 
 
 class Block(nn.Module):

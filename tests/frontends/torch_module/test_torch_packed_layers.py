@@ -18,6 +18,8 @@ from regraft.api.targets import rewrite_file
 from regraft.ir import ModelError, TensorData, UnsupportedError
 from regraft.process.messages import say_lines
 
+from ...quantised_engines import quantising_for
+
 pytestmark = pytest.mark.filterwarnings("ignore:.*quantiz")
 
 IMAGES = torch.randn(2, 4, 10, 10, generator=torch.Generator().manual_seed(0))
@@ -29,11 +31,8 @@ IDS = torch.tensor([[1, 5, 19, 0], [3, 3, 7, 2]])
 @pytest.fixture(autouse=True)
 def engine() -> Iterator[None]:
     """Quantise for one kind of kernels, which every processor has."""
-    before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = "fbgemm"
-    torch.manual_seed(0)
-    yield
-    torch.backends.quantized.engine = before
+    with quantising_for("fbgemm"):
+        yield
 
 
 class Stubs(nn.Module):
