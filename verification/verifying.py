@@ -553,7 +553,7 @@ def _excused(
         before = sides.source.run(inputs, calls=False)  # first: the other net may be the same live one
         try:
             other = give(given)
-        except ModelError:  # what torch packs for its kernels stays as it is
+        except ModelError:  # torch gives no other values to what it has packed for its kernels
             return False
         try:
             run = other.run(inputs, calls=False)

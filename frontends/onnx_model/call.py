@@ -92,7 +92,7 @@ class Call(Building):
         """Check that no attribute is left.
 
         Raises:
-            UnsupportedError: naming those that are.
+            UnsupportedError: naming the attributes that are left.
         """
         if self.attributes:
             left = ", ".join(f"`{name}`" for name in self.attributes)

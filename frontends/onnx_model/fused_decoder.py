@@ -72,7 +72,7 @@ _QUANTILES = [
 
 @DECODERS.op("MatMulBnb4")
 def matmul_of_bitsandbytes(call: Call) -> Value:
-    """Return a product with a matrix of numbers of 4 bits, of which blocks share the largest magnitude."""
+    """Return a product with a matrix of 4-bit numbers, whose blocks each have a largest magnitude."""
     k, n, size, kind = (call.take(name) for name in ("K", "N", "block_size", "quant_type"))
     packed, largest = call.array(1), call.array(2)
     call.take("training_mode")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def drop_unread_draws(program: ExportedProgram) -> None:
-    """Remove the memory of which no element is read but by the operators that fill it with random numbers."""
+    """Remove tensors that operators fill with random numbers, and that nothing else reads."""
     for module in graph_modules(program.graph_module):
         memory: dict[int, list[Node]] = defaultdict(list)
         for node in module.graph.nodes:

@@ -274,7 +274,7 @@ def _write_row(rows: Rows, number: Any, items: Sequence[Any]) -> None:
 
 
 def frozen(value: Any, known: dict[int, Any], *, in_loop: bool = False) -> Any:
-    """Return a value of which a body may not change the lists and dictionaries; see `copied`."""
+    """Return a value whose lists and dictionaries refuse the changes of a body; see `copied`."""
     if type(value) in (list, Watched):
         kind = _ListOfLoop if in_loop else _FrozenList
         return known.setdefault(id(value), kind(frozen(item, known, in_loop=in_loop) for item in value))

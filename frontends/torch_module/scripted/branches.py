@@ -377,7 +377,7 @@ def _carried_kind(name: str, value: Any) -> Any:
 
 
 def _type_of(value: Any) -> Any:
-    """Return the type of a value, Python's own for a number of which a tensor or a size holds the value."""
+    """Return the type of a value; Python's own for a number that a tensor or a size holds."""
     kind = value.kind if isinstance(value, DataNumber) else type(value)
     return {torch.SymBool: bool, torch.SymInt: int, torch.SymFloat: float}.get(kind, kind)
 
